@@ -1,0 +1,3 @@
+from cython_ext.column import Column, Selection
+
+def distinct_rows(columns: list[Column], wanted: Column | None) -> tuple[Selection, Selection]: ...

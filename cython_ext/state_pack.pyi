@@ -1,0 +1,1 @@
+# Kernels cimport it: there is nothing for Python.

@@ -1,0 +1,1 @@
+# Only kernels use this module: see states.pxd.
