@@ -1,0 +1,1 @@
+"""Cbt: live group-by state. The aggregate contract; the compressed buffer tree grows here."""

@@ -1,0 +1,158 @@
+"""One memory cap for all trees of the process: who uses how much, and who gives way when it gets tight.
+
+Every table and block is charged to its tree's `Ledger` and so to the `Budget`. Beyond `compress_share` of the cap the
+largest trees compress their blocks, beyond `spill_share` they move them to disk (cbt/policy.py decides). Trees of other
+threads are relieved when they are idle; a busy one relieves itself at its next step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from threading import Lock, RLock
+from typing import Protocol
+from weakref import WeakSet
+
+from cbt.errors import MemoryCapError, SpillError
+from cbt.options import BudgetOptions
+from cbt.policy import Pressure, pressure, relief_target
+from cbt.spill import SpillFile
+from cython_ext.memory import trim_memory
+
+
+class Tenant(Protocol):
+    """What a budget asks of a tree. Each is called with the tree's lock held."""
+
+    lock: RLock
+    ledger: Ledger
+
+    def __hash__(self) -> int: ...
+    def drain(self) -> None: ...
+    def compress(self, enough: Callable[[], bool]) -> None: ...
+    def spill(self, enough: Callable[[], bool]) -> None: ...
+    @property
+    def table_bytes(self) -> int: ...
+
+
+class Ledger:
+    """The memory of one tree."""
+
+    __slots__ = ("budget", "used_bytes")
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self.used_bytes = 0
+
+    def charge(self, size: int) -> None:
+        """Books `size` more bytes, or fewer."""
+        with self.budget.lock:
+            self.used_bytes += size
+            self.budget.used_bytes += size
+
+
+class Budget:
+    """The cap and its trees. Thread-safe."""
+
+    def __init__(self, options: BudgetOptions | None = None) -> None:
+        self.options = options or BudgetOptions(memory_max=None)
+        self.lock = RLock()  # blocks may be freed, and so discharged, while it is held
+        self.used_bytes = 0
+        self.tree_count = 0
+        """Trees that have outgrown their table."""
+        spill_dir = self.options.spill_dir
+        self.spill_file = None if spill_dir is None else SpillFile(spill_dir, self.options.spill_max)
+        self.refused: SpillError | None = None
+        """Why the disk took no more, if it did not the last time."""
+        self._tenants: WeakSet[Tenant] = WeakSet()
+        self._relieving = Lock()
+        self.relieve_at: float = math.inf
+        """Bytes in use at which trees must come to `settle`."""
+        if self.options.memory_max is not None:
+            self.relieve_at = self.options.memory_max * self.options.compress_share
+
+    @property
+    def pressure(self) -> Pressure:
+        return pressure(self.options, self.used_bytes)
+
+    def register(self, tenant: Tenant) -> None:
+        self._tenants.add(tenant)
+
+    def settle(self, tenant: Tenant) -> None:
+        """Called by a tree, its lock held, after it has grown: makes room when it is time to.
+
+        Raises MemoryCapError when there is none to be made, and SpillError when the disk refuses. The tree then still holds
+        every row it was given.
+        """
+        if self.options.memory_max is None or self.used_bytes < self.relieve_at:
+            return
+        if not self._relieving.acquire(blocking=False):
+            return
+        try:
+            self._relieve(tenant)
+        finally:
+            self._relieving.release()
+        if self.used_bytes > self.options.memory_max:
+            if self.refused is not None:
+                raise self.refused
+            if self.spill_file is None:
+                raise MemoryCapError(
+                    f"the groups take {self.used_bytes:,} bytes, compressed as they are, and memory_max is "
+                    f"{self.options.memory_max:,}: raise it, or give a spill directory"
+                )
+
+    def _relieve(self, tenant: Tenant) -> None:
+        level = self.pressure
+        memory_max = self.options.memory_max or 0
+        if level is not Pressure.CALM:
+            self._drain_tables(tenant, memory_max // 4)
+            self._ask(tenant, Pressure.TIGHT, lambda tree: tree.compress)
+        if self.pressure is Pressure.FULL and self.spill_file is not None:
+            self._ask(tenant, Pressure.FULL, lambda tree: tree.spill)
+            trim_memory()
+        # Trees whose blocks are compressed by now need not be asked again at once.
+        step = max(memory_max // 64, 1)
+        self.relieve_at = max(int(memory_max * self.options.compress_share), self.used_bytes + step)
+        if self.spill_file is not None or self.used_bytes < memory_max:
+            full = max(int(memory_max * self.options.spill_share), 1)
+            self.relieve_at = min(self.relieve_at, max(full, self.used_bytes + 1))
+
+    def _drain_tables(self, tenant: Tenant, tables_max: int) -> None:
+        trees = sorted(self._tenants, key=lambda tree: -tree.table_bytes)
+        total = sum(tree.table_bytes for tree in trees)
+        for tree in trees:
+            if total <= tables_max:
+                return
+            size = tree.table_bytes
+            self._with(tenant, tree, tree.drain)
+            total -= size - tree.table_bytes
+
+    def _ask(
+        self, tenant: Tenant, level: Pressure, way: Callable[[Tenant], Callable[[Callable[[], bool]], None]]
+    ) -> None:
+        """Has the largest trees give way until the target of `level` is met."""
+        target = relief_target(self.options, level)
+
+        def enough() -> bool:
+            return self.used_bytes <= target
+
+        for tree in sorted(self._tenants, key=lambda tree: -tree.ledger.used_bytes):
+            if enough():
+                return
+            give = way(tree)
+            self._with(tenant, tree, lambda give=give: give(enough))  # type: ignore[misc]
+
+    @staticmethod
+    def _with(tenant: Tenant, tree: Tenant, action: Callable[[], None]) -> None:
+        """Acts on a tree unless another thread is using it."""
+        if tree is tenant:
+            action()
+        elif tree.lock.acquire(blocking=False):
+            try:
+                action()
+            finally:
+                tree.lock.release()
+
+    def close(self) -> None:
+        """Gives the spill file back. Trees that have blocks in it can no longer be read."""
+        if self.spill_file is not None:
+            self.spill_file.close()
