@@ -1,0 +1,22 @@
+"""Log formats: from a name or a verbatim format string to a program that the scan kernel runs."""
+
+from __future__ import annotations
+
+from job.formats.detection import Detection, as_logged, detect
+from job.formats.explanation import ExplainedStep, Explanation, explain
+from job.formats.format import Format
+from job.formats.lookup import find, names
+from job.formats.scanner import SourceScanner
+
+__all__ = [
+    "Detection",
+    "ExplainedStep",
+    "Explanation",
+    "Format",
+    "SourceScanner",
+    "as_logged",
+    "detect",
+    "explain",
+    "find",
+    "names",
+]

@@ -1,0 +1,58 @@
+"""Blocks of columns through a plan into panes: the row phase of a job.
+
+Pure: it is handed columns and changes only its own store. The agent drives one per job (and thread) with what the scan
+delivers; the second stage of a nested query drives one with finished rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cython_ext.column import Column
+from cython_ext.exprs_time import pane_start
+from cython_ext.order import split_rows
+from job.evaluate import Evaluator
+from job.panes import ENDLESS_PANE, PaneStore, StateShape
+from job.plan import Plan
+from job.window import pane_us
+
+
+class RowPhase:
+    """Runs WHERE, the keys and the inputs of `plan` over blocks and adds the rows to `store`."""
+
+    def __init__(self, plan: Plan, shape: StateShape | None = None) -> None:
+        self.plan = plan
+        self.shape = shape or StateShape(plan)
+        self.store = PaneStore(self.shape)
+        self.late = 0
+        """Rows that came when their pane was closed, and were dropped."""
+        self._where = None if plan.where is None else Evaluator([plan.where])
+        self._values = Evaluator(self.shape.expressions)
+        self._pane_us = None if plan.window is None else pane_us(plan.window.size_us, plan.window.slide_us)
+
+    def process(self, columns: Mapping[str, Column], rows: int) -> None:
+        """Adds `rows` rows; `columns` has at least the plan's fields."""
+        if self._where is not None:
+            chosen = self._where.run(columns, rows)[0].selection()
+            if len(chosen) < rows:
+                columns = {field.name: columns[field.name].take(chosen) for field in self.plan.fields}
+                rows = len(chosen)
+        if rows == 0:
+            return
+        values = self._values.run(columns, rows)
+        if self._pane_us is None or self.shape.time is None:
+            self.store.pane(ENDLESS_PANE).update(self.shape, values, rows)
+            return
+        panes = pane_start(values[self.shape.time], self._pane_us)
+        closed = self.store.closed_before_us
+        for start, selection in split_rows(panes):
+            if closed is not None and start < closed:
+                self.late += len(selection)
+                continue
+            chosen_rows = None if len(selection) == rows else selection
+            self.store.pane(start).update(self.shape, values, rows, chosen_rows)
+
+    @property
+    def eval_errors(self) -> int:
+        """Row expressions that failed and became NULL."""
+        return self._values.eval_errors + (0 if self._where is None else self._where.eval_errors)
