@@ -1,0 +1,1 @@
+"""Agent: what runs beside a webserver. Files, blocks, pipelines into trees."""

@@ -1,0 +1,258 @@
+"""Files to blocks that end at a line end: plain, gzip, zstd, bzip2 and xz, standard input, globs.
+
+The kind of a file is told by its first bytes, not by its name. Plain files are read by position, so that a block
+starts at a line and no byte is copied; compressed ones are read as streams and carry half a line over.
+"""
+
+from __future__ import annotations
+
+import bz2
+import glob
+import gzip
+import lzma
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from stat import S_ISREG
+from typing import IO, BinaryIO, NamedTuple, cast
+
+import zstandard
+
+from agent.errors import InputError
+from agent.zstd_stream import ZstdStream
+
+BLOCK_BYTES = 1 << 20
+"""Bytes of a block: about the size of a core's second-level cache."""
+LINE_BYTES_MAX = 4 << 20
+"""A longer line is handed over cut (the scan rejects it as too_long) and skipped to its end."""
+STDIN = "-"
+
+_MAGIC: tuple[tuple[bytes, str], ...] = (
+    (b"\x1f\x8b", "gzip"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"BZh", "bzip2"),
+    (b"\xfd7zXZ\x00", "xz"),
+)
+_BROKEN = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zstandard.ZstdError)
+
+
+class Block(NamedTuple):
+    """`data[:stop]` are whole lines (at the end of a file the last one may lack its LF); `offset` is the place of the
+    first byte in the file's uncompressed bytes."""
+
+    data: bytes
+    stop: int
+    offset: int
+
+
+def expand(patterns: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """The files that `patterns` name, globs expanded and sorted, each once, "-" kept. Raises InputError."""
+    found: dict[str, None] = {}
+    for given in patterns:
+        pattern = os.fspath(given)
+        if pattern == STDIN or os.path.lexists(pattern):
+            names = [pattern]
+        else:
+            names = sorted(glob.glob(pattern, recursive=True))
+            if not names:
+                raise InputError(pattern, "no such file, and nothing matches it as a pattern")
+        for name in names:
+            if os.path.isdir(name):
+                if name == pattern:
+                    raise InputError(name, f"is a folder; name its files, such as {name.rstrip('/')}/*")
+                continue
+            found[name] = None
+    return list(found)
+
+
+class LogFile:
+    """One log, opened for a single pass. Use as a context manager; not thread-safe.
+
+    `head` are its first bytes (at most BLOCK_BYTES, uncompressed) for those who must look before they read; `size_bytes`
+    its size on disk (None for streams), of which `done_bytes` were read.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.offset = 0
+        self._closers: list[Callable[[], None]] = []
+        try:
+            self._raw = self._open(path)
+            self._fd = self._raw.fileno()
+            self.size_bytes = os.fstat(self._fd).st_size if self._raw.seekable() else None
+            magic = self._raw.peek(8)[:8]  # type: ignore[attr-defined]
+            self.compression = next((kind for start, kind in _MAGIC if magic.startswith(start)), "none")
+            # Standard input may be a file of which somebody else has read the start.
+            is_at_start = self.size_bytes is not None and self._raw.tell() == 0
+            self._positioned = self.compression == "none" and is_at_start
+            self._stream = self._decompressed()
+            self.head = self._read_head()
+        except InputError:
+            self.close()
+            raise
+        except (OSError, *_BROKEN) as error:
+            self.close()
+            raise _input_error(path, error) from error
+
+    def _open(self, path: str) -> BinaryIO:
+        if path == STDIN:
+            if sys.stdin is None:
+                raise InputError(path, "standard input is closed; name a file or pipe a log in")
+            return sys.stdin.buffer
+        raw = open(path, "rb")  # noqa: SIM115  (closed by close)
+        self._closers.append(raw.close)
+        return raw
+
+    def _decompressed(self) -> IO[bytes]:
+        stream: IO[bytes]
+        if self.compression == "gzip":
+            stream = cast("IO[bytes]", gzip.GzipFile(fileobj=self._raw))
+        elif self.compression == "zstd":
+            stream = cast("IO[bytes]", ZstdStream(self._raw))
+        elif self.compression == "bzip2":
+            stream = bz2.BZ2File(self._raw)
+        elif self.compression == "xz":
+            stream = lzma.LZMAFile(self._raw)  # noqa: SIM115
+        else:
+            return self._raw
+        self._closers.insert(0, stream.close)
+        return stream
+
+    def _read_head(self) -> bytes:
+        if self._positioned:
+            return os.pread(self._fd, BLOCK_BYTES, 0)
+        return _read_full(self._stream, BLOCK_BYTES)
+
+    @property
+    def done_bytes(self) -> int:
+        """Bytes of the file on disk that were read."""
+        if self._positioned or self.size_bytes is None:
+            return self.offset
+        return self._raw.tell()
+
+    def blocks(self) -> Iterator[Block]:
+        """All bytes of the file as blocks of whole lines. Raises InputError where the file cannot be read on."""
+        try:
+            yield from self._positioned_blocks() if self._positioned else self._stream_blocks()
+        except (OSError, *_BROKEN) as error:
+            raise _input_error(self.path, error) from error
+
+    def _positioned_blocks(self) -> Iterator[Block]:
+        size = self.size_bytes or 0  # what is appended from now on is for the next run
+        want = BLOCK_BYTES
+        while self.offset < size:
+            data = os.pread(self._fd, min(want, size - self.offset), self.offset)
+            if not data:
+                return  # cut short meanwhile
+            at_end = self.offset + len(data) >= size
+            stop = len(data) if at_end else data.rfind(b"\n") + 1
+            if stop == 0 and want <= LINE_BYTES_MAX:
+                want *= 2
+                continue
+            if stop == 0:
+                yield Block(data, len(data), self.offset)
+                self._skip_line(len(data))
+            else:
+                yield Block(data, stop, self.offset)
+                self.offset += stop
+            want = BLOCK_BYTES
+
+    def _skip_line(self, read_bytes: int) -> None:
+        self.offset += read_bytes
+        while data := os.pread(self._fd, BLOCK_BYTES, self.offset):
+            end = data.find(b"\n")
+            if end >= 0:
+                self.offset += end + 1
+                return
+            self.offset += len(data)
+
+    def _stream_blocks(self) -> Iterator[Block]:
+        rest, chunk, skipping = b"", self.head, False
+        self.head = b""
+        while chunk:
+            if skipping:
+                end = chunk.find(b"\n")
+                self.offset += len(chunk) if end < 0 else end + 1
+                skipping, chunk = end < 0, b"" if end < 0 else chunk[end + 1 :]
+            data = rest + chunk if rest else chunk
+            stop = data.rfind(b"\n") + 1
+            if stop:
+                yield Block(data, stop, self.offset)
+            elif len(data) > LINE_BYTES_MAX:
+                yield Block(data, len(data), self.offset)
+                stop, skipping = len(data), True
+            self.offset += stop
+            rest = data[stop:]
+            chunk = self._stream.read(BLOCK_BYTES)
+        if rest:
+            yield Block(rest, len(rest), self.offset)
+            self.offset += len(rest)
+
+    def close(self) -> None:
+        """Closes what was opened; standard input stays open."""
+        for close in self._closers:
+            close()
+        self._closers = []
+
+    def __enter__(self) -> LogFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Inputs:
+    """The files of a query. Standard input and pipes can be read only once, so `head` keeps them open for `open`."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.paths = list(paths)
+        self._kept: dict[str, LogFile] = {}
+
+    def open(self, path: str) -> LogFile:
+        """The file, ready for its single pass. Raises InputError."""
+        return self._kept.pop(path, None) or LogFile(path)
+
+    def head(self) -> tuple[str, bytes]:
+        """The first file that is not empty, and its first bytes; ("", b"") when all are empty. Raises InputError."""
+        for path in self.paths:
+            file = self.open(path)
+            head = file.head
+            if path == STDIN or file.size_bytes is None:
+                self._kept[path] = file
+            else:
+                file.close()
+            if head:
+                return path, head
+        return "", b""
+
+    def total_bytes(self) -> int | None:
+        """Bytes on disk of all files; None when one of them has no size."""
+        if STDIN in self.paths:
+            return None
+        try:
+            status = [os.stat(path) for path in self.paths]
+        except OSError:
+            return None
+        return sum(each.st_size for each in status) if all(S_ISREG(each.st_mode) for each in status) else None
+
+
+def _read_full(stream: IO[bytes], size: int) -> bytes:
+    """`size` bytes, or all there are: a pipe hands them out in pieces."""
+    parts: list[bytes] = []
+    while size > 0 and (part := stream.read(size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def _input_error(path: str, error: BaseException) -> InputError:
+    if isinstance(error, FileNotFoundError):
+        return InputError(path, "no such file")
+    if isinstance(error, PermissionError):
+        return InputError(path, "permission denied; logs are often readable by root and the group adm only")
+    if isinstance(error, EOFError):
+        return InputError(path, "the compressed data ends too early; the file was cut off, copy it again")
+    if isinstance(error, _BROKEN):
+        return InputError(path, f"the compressed data is damaged ({error}); copy the file again")
+    return InputError(path, getattr(error, "strerror", None) or str(error))

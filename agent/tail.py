@@ -1,0 +1,479 @@
+"""Following files that are renamed, truncated, copied, compressed and deleted while they grow: a pure automaton.
+
+`Tail.handle(event, now_s)` takes what happened in the file system and returns what to do there, and what was found: lines,
+gaps, rotations. It opens no file and reads no clock; agent.folder does. docs/TAIL.md says what it promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agent.errors import InvariantError
+from agent.tail_core import NEVER_READ, READABLE, UNDECIDED, TailCore
+from agent.tail_events import (
+    Close,
+    Compared,
+    Effect,
+    Event,
+    FileKey,
+    Gap,
+    Listed,
+    Modified,
+    Open,
+    Opened,
+    OpenFailed,
+    OpenSeen,
+    ReadDone,
+    ReadFailed,
+    ReadPending,
+    Relist,
+    Seen,
+    StartFound,
+    Trouble,
+    Turn,
+)
+from agent.tail_file import File
+from agent.tail_life import FileCause, FileState, LogCause, LogState
+from agent.tail_logs import Position, digest
+from agent.tail_options import TailOptions
+
+_UNKNOWN = UNDECIDED | {FileState.DENIED}
+_RESTLESS = _UNKNOWN | {FileState.DRAINING}
+
+
+class Tail(TailCore):
+    """Follows files. Every line is delivered once while this object lives, or once over several lives by `position`;
+    bytes that could not be reached are reported as Gap. O(files) per listing, O(1) per read.
+    """
+
+    def __init__(self, options: TailOptions | None = None, position: Position | None = None) -> None:
+        super().__init__(options or TailOptions(), position)
+        self._initial = position is None
+        self._listings = 0
+        self._waiting = False
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            Listed: self._on_listed,
+            Opened: self._on_opened,
+            OpenFailed: self._on_open_failed,
+            ReadDone: self._on_read_done,
+            ReadPending: self._on_read_pending,
+            ReadFailed: self._on_read_failed,
+            StartFound: self._on_start_found,
+            Compared: self._on_compared,
+            Modified: self._on_modified,
+            Turn: self._on_turn,
+        }
+
+    def handle(self, event: Event, now_s: float) -> list[Effect]:
+        """What to do about `event`, in order. `now_s` is monotonic; answers to effects are events, too."""
+        self._now = now_s
+        self._effects = []
+        self._handlers[type(event)](event)
+        return self._effects
+
+    def position(self) -> Position:
+        """Where everything delivered so far ends. O(logs)."""
+        return self.logs.position()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn would do something."""
+        return bool(self._ready) or self._waiting
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether time alone may change something: listings should come often. O(files)."""
+        return bool(self.logs.lost()) or any(
+            file.state in _RESTLESS
+            or (file.state is FileState.HELD and not self._sure_copy(file))
+            for file in self.files.values()
+        )
+
+    def _sure_copy(self, file: File) -> bool:
+        """Whether only a change of the file can make it anything but a copy."""
+        long = file.evidence_bytes >= self.options.proof_bytes
+        return file.compressed or (long and file.compared_bytes == file.size_bytes)
+
+    def backlog_bytes(self) -> int:
+        """Bytes seen on disk and not read yet, of plain files. O(files)."""
+        behind = (
+            file.size_bytes - max(file.read_to, file.log.offset)
+            for file in self.files.values()
+            if file.log is not None and not file.compressed and file.handle is not None
+        )
+        return sum(max(0, count) for count in behind)
+
+    # --- listings ---
+
+    def _on_listed(self, event: Listed) -> None:
+        if self._listings == 0:
+            for log in self.logs.lost():
+                log.lost_at = self._now
+        self._listings += 1
+        groups: dict[tuple[int, int], list[Seen]] = {}
+        for seen in event.files:
+            groups.setdefault((seen.device, seen.inode), []).append(seen)
+        known = list(self.files.values())
+        gone = [file for file in known if file.place not in groups]
+        for file in known:
+            if file.place in groups:
+                self._relisted(file, groups.pop(file.place))
+        for group in groups.values():
+            file = File(group[0], self._now, self._initial)
+            file.seen_again(group, self._now)
+            self.files[file.place] = file
+        self._initial = False
+        for looked in event.opened:
+            self._looked_at(looked)
+        for file in gone:
+            self._unlisted(file)
+        for file in list(self.files.values()):
+            if file.state is FileState.HELD:
+                self._review(file)
+        self._drain()
+        self._close_idle()
+        self._open_waiting()
+        self._give_up_lost()
+        self.logs.forget(log for file in self.files.values() for log in (file.log, file.held_by) if log)
+
+    def _unlisted(self, file: File) -> None:
+        if file.listed:
+            file.listed, file.unlisted_at = False, self._now
+        if file.state in (FileState.READING, FileState.CAUGHT_UP):
+            file.move(FileCause.UNLISTED)
+            file.read_at = self._now
+            self._enqueue(file)
+        elif file.state in (FileState.FOUND, FileState.DENIED, FileState.CLOSED):
+            self._vanished(file)
+        elif file.state is FileState.EMPTY:
+            self._drop(file, FileCause.UNLISTED)
+        elif file.state is FileState.HELD:
+            self._unlisted_while_held(file)
+
+    def _unlisted_while_held(self, file: File) -> None:
+        log = file.held_by
+        assert log is not None
+        if file.compressed or not self._surpasses(file.size_bytes, log):
+            if log.state is LogState.LIVE:
+                self._drop(file, FileCause.UNLISTED)
+                return
+        elif log.state is LogState.LIVE:
+            file.cleared.append(log)
+        file.move(FileCause.DIFFERS)
+        file.held_by = None
+        self._probe(file)
+
+    def _vanished(self, file: File) -> None:
+        """A file without a descriptor is gone."""
+        log, file.log = file.log, None
+        self._drop(file, FileCause.UNLISTED)
+        if log is not None:
+            if not log.ignored:
+                self._leave(log)
+            else:
+                self._finish(log)
+            return
+        start = file.first_bytes if file.initial and self._from_end(file) else 0
+        if file.listed_bytes > start and not file.compressed:
+            # What was in it may come back in a file not known yet, so then its bytes are not said to be missing.
+            hope = any(
+                other.state in _UNKNOWN or other.found_at >= file.unlisted_at for other in self.files.values()
+            )
+            key = FileKey(*file.place, digest(b"").hex(), NEVER_READ)
+            self._emit(Gap(key, file.path, start, start if hope else file.listed_bytes, "unreadable", hope))
+
+    def _relisted(self, file: File, group: list[Seen]) -> None:
+        file.seen_again(group, self._now)
+        if file.state is FileState.DRAINING:
+            file.move(FileCause.RELISTED)
+            file.final = False
+            self._enqueue(file)
+        # A closed file that has changed, too, may be another one with the same inode: reading it will tell.
+        if not file.fresh and (file.handle is not None or file.stat == file.failed_stat):
+            self._renamed(file)
+
+    def _looked_at(self, looked: OpenSeen) -> None:
+        file = self.open_files.get(looked.handle)
+        if file is None or file.state is FileState.OPENING:
+            return
+        changed = looked.mtime_ns != file.mtime_ns or looked.size_bytes != file.size_bytes
+        file.size_bytes, file.mtime_ns = looked.size_bytes, looked.mtime_ns
+        file.unlinked = looked.links == 0
+        if file.state is FileState.EMPTY and changed:
+            file.move(FileCause.GREW)
+            self._probe(file)
+        elif file.state in (FileState.CAUGHT_UP, FileState.DRAINING) and (
+            changed or looked.size_bytes != file.read_to
+        ):
+            self._more(file)
+            file.unproven = not file.compressed
+        elif changed:
+            file.dirty = True
+            file.unproven = file.state is FileState.READING and not file.compressed
+
+    def _more(self, file: File) -> None:
+        """There may be bytes to read, or the file was cut."""
+        if file.compressed:
+            return
+        if file.state is FileState.CAUGHT_UP:
+            file.move(FileCause.GREW)
+        file.dirty = file.asked is not None
+        if not file.dirty:
+            self._enqueue(file)
+
+    # --- limits and times, looked after at each listing ---
+
+    def _drain(self) -> None:
+        """Closes files that are no longer listed: when they rest, when their time is over, when there are too many."""
+        draining = [file for file in self.files.values() if file.state is FileState.DRAINING]
+        draining.sort(key=lambda file: (file.queued, file.unlisted_at))
+        surplus = len(draining) - self.options.open_deleted_max
+        for number, file in enumerate(draining):
+            over = self._now - file.unlisted_at >= self.options.open_deleted_s
+            rests = not file.queued and file.asked is None and self._now - file.read_at >= self.options.drain_s
+            if number < surplus or over:
+                self._abandon(file)
+            elif rests and not file.final:
+                file.final = True  # one more read, and what it finds is the end
+                self._enqueue(file)
+
+    def _abandon(self, file: File) -> None:
+        log = file.log
+        assert log is not None
+        file.log = None
+        log.place = None if file.unlinked else file.place
+        self._drop(file, FileCause.DONE)
+        if file.compressed:
+            self._lose(log, LogCause.VANISHED, "deleted", open_ended=True)
+        else:
+            log.seen_bytes = max(log.seen_bytes, file.size_bytes)
+            self._leave(log)
+
+    def _close_idle(self) -> None:
+        for file in self.files.values():
+            rests = self._now - file.read_at >= self.options.idle_close_s
+            if file.state is FileState.CAUGHT_UP and rests and not file.partial:
+                self._close_resting(file)
+
+    def _close_resting(self, file: File) -> None:
+        file.move(FileCause.IDLE)
+        file.stat = (file.size_bytes, file.mtime_ns)
+        file.failed_stat = file.stat
+        self._close(file)
+
+    def _open_waiting(self) -> None:
+        # A new file is compared with the logs known. Those in files that have just changed must be known anew first.
+        blocked = any(
+            file.unproven or (file.state is FileState.PROBING and not file.compressed)
+            for file in self.open_files.values()
+        )
+        self._waiting = False
+        for file in list(self.files.values()):
+            if not self._wants_open(file):
+                continue
+            if blocked and file.log is None:
+                self._waiting = True
+                continue
+            if len(self.open_files) >= self.options.open_max and not self._spare():
+                return
+            self._handles += 1
+            file.handle = self._handles
+            self.open_files[file.handle] = file
+            file.move(FileCause.OPEN)
+            self._emit(Open(file.handle, file.path))
+
+    def _wants_open(self, file: File) -> bool:
+        """Whether a file without a descriptor should get one. Those that were shut or broken must have changed."""
+        if file.state is FileState.DENIED:
+            return self._now >= file.retry_at and file.stat != file.failed_stat
+        if file.state is FileState.CLOSED:
+            return file.stat != file.failed_stat
+        return file.state is FileState.FOUND
+
+    def _spare(self) -> bool:
+        """Closes the file that has rested longest."""
+        resting = [
+            file
+            for file in self.open_files.values()
+            if file.state is FileState.CAUGHT_UP and not file.partial and file.size_bytes == file.read_to
+        ]
+        if not resting:
+            return False
+        self._close_resting(min(resting, key=lambda file: file.read_at))
+        return True
+
+    def _give_up_lost(self) -> None:
+        if any(file.state in UNDECIDED for file in self.files.values()):
+            return
+        for log in self.logs.lost():
+            if self._now - log.lost_at >= self.options.lost_wait_s:
+                self._give_up(log)
+                self._review_copies(log)
+
+    # --- answers ---
+
+    def _on_opened(self, event: Opened) -> None:
+        file = self.open_files.get(event.handle)
+        if file is None:
+            self._emit(Close(event.handle))
+            return
+        if (event.device, event.inode) != file.place:
+            file.move(FileCause.MISSED)
+            self._close(file)
+            self._emit(Relist())
+            return
+        file.size_bytes, file.mtime_ns = event.size_bytes, event.mtime_ns
+        file.failed_stat = (event.size_bytes, event.mtime_ns)
+        file.compressed = event.compressed
+        if file.log is None or file.log.ignored:
+            self._opened_new(file)
+            return
+        file.move(FileCause.REOPENED)
+        self._reading(file)
+        file.fresh = True
+
+    def _opened_new(self, file: File) -> None:
+        """Opened for the first time, or a file that was ignored and has changed."""
+        log, file.log = file.log, None
+        if log is not None:
+            log.place = None
+            self._finish(log)
+        file.head = b""
+        file.move(FileCause.OPENED)
+        self._probe(file)
+
+    def _on_open_failed(self, event: OpenFailed) -> None:
+        file = self.open_files.get(event.handle)
+        if file is None:
+            return
+        if event.missing and file.log is None:
+            file.move(FileCause.MISSED)
+            self._close(file)
+            self._emit(Relist())
+            return
+        self._refuse(file, FileCause.REFUSED, event.message)
+        file.failed_stat = None
+
+    def _refuse(self, file: File, cause: FileCause, message: str) -> None:
+        if not file.troubled:
+            self._emit(Trouble(file.path, message))
+        file.troubled = True
+        file.retry_at = self._now + self.options.retry_s
+        file.move(cause)
+        self._close(file)
+
+    def _on_read_done(self, event: ReadDone) -> None:
+        file = self.open_files.get(event.handle)
+        if file is None or file.asked is None:
+            return
+        file.asked = None
+        if file.state is FileState.PROBING:
+            self._probed(file, event)
+        elif file.state in READABLE:
+            self._read_on(file, event)
+
+    def _on_read_pending(self, event: ReadPending) -> None:
+        file = self.open_files.get(event.handle)
+        if file is not None and file.asked is not None:
+            file.pending = True
+            self._enqueue(file)
+
+    def _on_read_failed(self, event: ReadFailed) -> None:
+        file = self.open_files.get(event.handle)
+        if file is not None and file.asked is not None:
+            self._refuse(file, FileCause.FAILED, event.message)
+            if not file.compressed:
+                file.failed_stat = None
+
+    def _on_start_found(self, event: StartFound) -> None:
+        file = self.open_files.get(event.handle)
+        if file is not None and file.starting:
+            # The line at that place is too old, or was begun before it.
+            self._begin(file, event.offset).skipping = event.offset > 0
+
+    def _on_compared(self, event: Compared) -> None:
+        file = self.open_files.get(event.handle)
+        if file is None or file.state is not FileState.HELD or file.held_by is None or event.same is None:
+            return
+        home = self.files.get(file.held_by.place) if file.held_by.place is not None else None
+        if event.same:
+            file.compared_bytes = file.size_bytes
+        elif home is not None and home.state in READABLE | {FileState.CAUGHT_UP}:
+            # Different, or the log's own file was cut and has grown again: it must prove itself before that counts.
+            file.differs = home.unproven = True
+            self._more(home)
+
+    def _on_modified(self, event: Modified) -> None:
+        file = self.open_files.get(event.handle)
+        if file is None:
+            return
+        if file.state in (FileState.CAUGHT_UP, FileState.DRAINING):
+            self._more(file)
+        elif file.state is FileState.EMPTY:
+            file.move(FileCause.GREW)
+            self._probe(file)
+        elif file.state is FileState.HELD:
+            self._emit(Relist())  # its size tells whether it grew or was cut
+        else:
+            file.dirty = True
+
+    def _on_turn(self, event: Turn) -> None:
+        if self._waiting:
+            self._open_waiting()
+        budget = self.options.turn_bytes_max
+        for _ in range(len(self._ready)):
+            if budget <= 0:
+                return
+            file = self._ready.popleft()
+            file.queued = False
+            if file.pending and file.asked is not None:
+                self._ask(file, *file.asked)
+                budget -= self.options.read_bytes
+            elif file.state in READABLE and file.asked is None:
+                budget -= file.want
+                self._request(file)
+
+
+def check(tail: Tail) -> None:
+    """Raises InvariantError where the tail's own records contradict each other. O(files + logs)."""
+    for problem in _problems(tail):
+        raise InvariantError(problem)
+
+
+def _problems(tail: Tail) -> list[str]:
+    options = tail.options
+    found = [f"{place} is filed under {file.place}" for place, file in tail.files.items() if place != file.place]
+    found += [
+        f"{file.path}: {file.state.value} and handle {file.handle}"
+        for file in tail.files.values()
+        if file.needs_handle != (file.handle is not None)
+    ]
+    found += [
+        f"{file.path}: both a log and held" for file in tail.files.values() if file.log is not None and file.held_by
+    ]
+    found += [
+        f"{file.path}: {file.state.value} without a log"
+        for file in tail.files.values()
+        if file.state in READABLE | {FileState.CAUGHT_UP, FileState.CLOSED} and file.log is None
+    ]
+    handled = {file.handle: file for file in tail.files.values() if file.handle is not None}
+    if handled != tail.open_files:
+        found.append("open files and files differ")
+    if len(handled) > options.open_max:
+        found.append(f"{len(handled)} files are open")
+    homes: dict[FileKey, int] = {}
+    for file in tail.files.values():
+        if file.log is not None:
+            homes[file.log.key] = homes.get(file.log.key, 0) + 1
+    for log in tail.logs:
+        count = homes.pop(log.key, 0)
+        if count != (log.state is LogState.LIVE):
+            found.append(f"log {log.key} is {log.state.value} and in {count} files")
+        if not log.ignored and log.offset > log.seen_bytes:
+            found.append(f"log {log.key} delivered {log.offset} of {log.seen_bytes} bytes")
+        if len(log.head) > options.proof_bytes:
+            found.append(f"log {log.key} keeps {len(log.head)} bytes of its head")
+    if homes:
+        found.append(f"files hold forgotten logs {list(homes)}")
+    return found

@@ -1,0 +1,89 @@
+"""What the tail knows of one file on disk."""
+
+from __future__ import annotations
+
+from agent.tail_events import Seen
+from agent.tail_life import FILE_LIFE, FileCause, FileState, LogState, step
+from agent.tail_logs import Log, Probe
+
+Place = tuple[int, int]
+"""Device and inode."""
+_WITHOUT_HANDLE = frozenset({FileState.FOUND, FileState.DENIED, FileState.CLOSED, FileState.GONE})
+
+
+class Probing:
+    """The search for the log a file holds: tests still to make, tests passed."""
+
+    __slots__ = ("added", "head", "matched", "todo")
+
+    def __init__(self, head: bytes, todo: list[Probe], added: int) -> None:
+        self.head, self.todo, self.added = head, todo, added
+        self.matched: list[Probe] = []
+
+
+class File:
+    """One inode. `log` is what is read from it, `held_by` the log it may be a copy of; never both."""
+
+    __slots__ = (
+        "asked", "cleared", "compared_bytes", "compressed", "differs", "dirty", "evidence_bytes",
+        "failed_stat", "final", "first_bytes", "found_at", "fresh", "grown_at", "handle", "head", "held_by",
+        "held_stat", "held_state", "initial", "known_bytes", "listed", "listed_bytes", "log", "moved", "mtime_ns", "paths",
+        "pending", "place", "probing", "queued", "read_at", "read_to", "retry_at", "size_bytes", "starting",
+        "stat", "state", "troubled", "unlinked", "unlisted_at", "unproven", "want", "whole",
+    )  # fmt: skip
+
+    def __init__(self, seen: Seen, now_s: float, initial: bool) -> None:
+        self.place: Place = (seen.device, seen.inode)
+        self.paths: tuple[str, ...] = (seen.path,)
+        self.state = FileState.FOUND
+        self.handle: int | None = None
+        self.log: Log | None = None
+        self.initial, self.first_bytes = initial, seen.size_bytes
+        self.found_at, self.listed, self.unlisted_at = now_s, True, now_s
+        self.listed_bytes, self.grown_at = seen.size_bytes, now_s
+        self.stat = (seen.size_bytes, seen.mtime_ns)  # as listed; for those that are not open
+        self.size_bytes, self.mtime_ns = seen.size_bytes, seen.mtime_ns  # as of the descriptor
+        self.compressed = self.unlinked = self.fresh = self.final = self.starting = self.troubled = False
+        self.probing: Probing | None = None
+        self.head, self.known_bytes = b"", 0  # what probing has shown: first bytes, and how far it reaches at least
+        self.held_by: Log | None = None
+        self.cleared: list[Log] = []  # logs that it is no copy of, although it began alike
+        self.held_stat = self.stat
+        self.held_state: LogState | None = None
+        self.evidence_bytes, self.compared_bytes = 0, -1
+        self.differs = self.whole = False
+        self.read_to, self.read_at, self.want = 0, now_s, 0
+        self.queued = self.dirty = self.pending = False
+        self.moved = False  # renamed since it was found
+        self.unproven = False  # changed since it was last read
+        self.asked: tuple[int, int] | None = None  # the read under way
+        self.retry_at = now_s
+        self.failed_stat: tuple[int, int] | None = None
+
+    @property
+    def path(self) -> str:
+        return self.paths[0]
+
+    @property
+    def partial(self) -> bool:
+        """Whether half a line waits at its end."""
+        return self.log is not None and self.read_to > self.log.offset
+
+    def move(self, cause: FileCause) -> None:
+        self.state = step(FILE_LIFE, self.state, cause)
+
+    def seen_again(self, group: list[Seen], now_s: float) -> None:
+        """Its paths and size in a new listing."""
+        names = [seen.path for seen in group]
+        kept = [path for path in self.paths if path in names]
+        self.moved = self.moved or not kept
+        self.paths = tuple(dict.fromkeys(kept + names))
+        seen = group[-1]
+        if seen.size_bytes != self.listed_bytes:
+            self.listed_bytes, self.grown_at = seen.size_bytes, now_s
+        self.stat = (seen.size_bytes, seen.mtime_ns)
+        self.listed = True
+
+    @property
+    def needs_handle(self) -> bool:
+        return self.state not in _WITHOUT_HANDLE

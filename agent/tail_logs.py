@@ -1,0 +1,197 @@
+"""What is remembered of a log, enough to know it again in another file, or in a file that was cut and grew again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import NamedTuple
+
+import msgspec
+
+from agent.tail_events import FileKey, Reason
+from agent.tail_life import LOG_LIFE, LogCause, LogState, step
+
+DIGEST_BYTES = 8
+"""64 bits: a wrong match among 4096 logs has odds below 1 in 10^12."""
+
+
+def digest(data: bytes | memoryview) -> bytes:
+    """The hash by which pieces of logs are compared."""
+    return blake2b(data, digest_size=DIGEST_BYTES).digest()
+
+
+class LogPosition(msgspec.Struct, frozen=True):
+    """Where the reading of one log stands: `offset` bytes are delivered or skipped. `place` is the device and inode it was
+    last in. `finished`: it was read to its end and its file is gone; kept so that copies are known. `ignored`: its file is
+    not to be read at all."""
+
+    key: FileKey
+    path: str
+    place: tuple[int, int] | None
+    offset: int
+    seen_bytes: int
+    head: bytes
+    proof: bytes | None
+    landmarks: dict[int, bytes]
+    skipping: bool = False
+    finished: bool = False
+    ignored: bool = False
+
+
+class Position(msgspec.Struct, frozen=True):
+    """Where a Tail stands, to go on from there after a restart. msgspec encodes it."""
+
+    logs: tuple[LogPosition, ...] = ()
+
+
+class Probe(NamedTuple):
+    """A test whether a file holds `log`: the hash of the `proof_bytes` before `at` is `proof`; `whole` when nothing
+    delivered lies behind `at`."""
+
+    log: Log
+    at: int
+    proof: bytes
+    whole: bool
+
+
+class Log:
+    """One log. `head` are its first bytes, `proof` hashes the last bytes before `offset` (None: not known yet),
+    `landmarks` does so at proof_bytes * 2, 4, 8, ...: enough to tell a copy under way from a file that only starts alike.
+    """
+
+    __slots__ = (
+        "gap_bytes", "head", "ignored", "key", "landmarks", "lost_at", "offset", "open_ended", "path", "place", "proof",
+        "proof_bytes", "reason", "seen_bytes", "skipping", "state",
+    )  # fmt: skip
+
+    def __init__(self, key: FileKey, path: str, head: bytes, offset: int, proof_bytes: int) -> None:
+        self.key, self.path, self.head, self.offset = key, path, head, offset
+        self.place: tuple[int, int] | None = (key.device, key.inode)
+        self.proof_bytes = proof_bytes
+        self.proof: bytes | None = digest(b"") if offset == 0 else None
+        self.landmarks: dict[int, bytes] = {}
+        self.seen_bytes = offset
+        self.state = LogState.LIVE
+        self.skipping = self.ignored = self.open_ended = False
+        self.lost_at = 0.0
+        self.reason: Reason = "truncated"
+        self.gap_bytes = -1
+        """Bytes counted as gap when the log was given up; -1: it was not."""
+
+    def move(self, cause: LogCause) -> None:
+        self.state = step(LOG_LIFE, self.state, cause)
+
+    @property
+    def read_offset(self) -> int:
+        """Where a read must start to show, too, that the file still holds this log."""
+        return max(0, self.offset - self.proof_bytes)
+
+    def continues(self, data: bytes) -> bool:
+        """Whether `data`, read at `read_offset`, goes on from what was delivered."""
+        overlap = self.offset - self.read_offset
+        if len(data) < overlap:
+            return False
+        if self.offset == 0:
+            return data[: len(self.head)] == self.head[: len(data)]
+        return self.proof is None or digest(data[:overlap]) == self.proof
+
+    def saw(self, data: bytes, at: int) -> None:
+        """`data` is at `at` of the log, delivered or not."""
+        if at == 0 and len(self.head) < min(len(data), self.proof_bytes):
+            self.head = data[: self.proof_bytes]
+        self.seen_bytes = max(self.seen_bytes, at + len(data))
+
+    def advance(self, data: bytes, at: int, offset: int) -> None:
+        """`data`, read at `at` <= read_offset, was delivered (or skipped) up to `offset`."""
+        mark = self.proof_bytes * 2
+        while mark <= offset:
+            if mark > self.offset and mark - self.proof_bytes >= at:
+                self.landmarks[mark] = self._digest_before(data, at, mark)
+            mark *= 2
+        self.offset = offset
+        self.proof = self._digest_before(data, at, offset)
+
+    def _digest_before(self, data: bytes, at: int, offset: int) -> bytes:
+        return digest(data[max(0, offset - self.proof_bytes) - at : offset - at])
+
+    def probe(self, head: bytes, size_bytes: int | None) -> Probe | None:
+        """How to find out whether a file that begins with `head` holds this log; None: it does not. `size_bytes` is
+        None while unknown (compressed). An `at` up to len(head) is proven already."""
+        shared = min(len(head), len(self.head))
+        if self.head[:shared] != head[:shared]:
+            return None
+        if self.ignored:
+            return Probe(self, shared, b"", len(head) >= len(self.head))
+        if self.offset <= shared:
+            return Probe(self, shared, b"", True)
+        if len(head) < len(self.head):
+            return Probe(self, shared, b"", False)
+        if (size_bytes is None or size_bytes >= self.offset) and self.proof is not None:
+            return Probe(self, self.offset, self.proof, True)
+        known = [at for at in self.landmarks if size_bytes is None or at <= size_bytes]
+        if known:
+            return Probe(self, max(known), self.landmarks[max(known)], False)
+        return Probe(self, shared, b"", False)
+
+    def position(self) -> LogPosition:
+        return LogPosition(
+            self.key, self.path, self.place, self.offset, self.seen_bytes, self.head, self.proof, dict(self.landmarks),
+            self.skipping, self.state is LogState.FINISHED, self.ignored,
+        )  # fmt: skip
+
+    @classmethod
+    def restored(cls, position: LogPosition, proof_bytes: int) -> Log:
+        """The log of a saved position: to be looked for, unless it was finished."""
+        log = cls(position.key, position.path, position.head[:proof_bytes], position.offset, proof_bytes)
+        log.place, log.proof, log.landmarks = position.place, position.proof, dict(position.landmarks)
+        log.seen_bytes, log.skipping, log.ignored = position.seen_bytes, position.skipping, position.ignored
+        log.reason, log.open_ended = "restart", not position.finished
+        log.state = LogState.FINISHED if position.finished or position.ignored else LogState.LOST
+        return log
+
+
+class Catalogue:
+    """All logs remembered, oldest first. At most `logs_max` and those that are in a file or sought."""
+
+    def __init__(self, position: Position | None, proof_bytes: int, logs_max: int) -> None:
+        self._proof_bytes, self._logs_max = proof_bytes, logs_max
+        self._logs: dict[FileKey, Log] = {}
+        self.added = 0
+        """How many logs were ever added here."""
+        for saved in position.logs if position is not None else ():
+            self._logs[saved.key] = Log.restored(saved, proof_bytes)
+
+    def __iter__(self) -> Iterator[Log]:
+        return iter(self._logs.values())
+
+    def __len__(self) -> int:
+        return len(self._logs)
+
+    def add(self, place: tuple[int, int], path: str, head: bytes, offset: int) -> Log:
+        """A log that begins in the file at `place`. O(logs)."""
+        numbers = [key.generation for key in self._logs if (key.device, key.inode) == place]
+        key = FileKey(*place, digest(head).hex(), max(numbers, default=-1) + 1)
+        self.added += 1
+        log = self._logs[key] = Log(key, path, head, offset, self._proof_bytes)
+        return log
+
+    def probes(self, head: bytes, size_bytes: int | None) -> list[Probe]:
+        """The tests that decide whose content a file is, nearest first. O(logs)."""
+        found = [log.probe(head, size_bytes) for log in self]
+        return sorted((probe for probe in found if probe is not None), key=lambda probe: probe.at)
+
+    def lost(self) -> list[Log]:
+        return [log for log in self if log.state is LogState.LOST]
+
+    def forget(self, wanted: Iterable[Log]) -> None:
+        """Lets go of the oldest finished logs beyond the limit, except those in `wanted`."""
+        surplus = len(self._logs) - self._logs_max
+        if surplus <= 0:
+            return
+        kept = {log.key for log in wanted}
+        old = [log.key for log in self if log.state is LogState.FINISHED and log.key not in kept]
+        for key in old[:surplus]:
+            del self._logs[key]
+
+    def position(self) -> Position:
+        return Position(tuple(log.position() for log in self))
