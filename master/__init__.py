@@ -1,0 +1,1 @@
+"""Master: what finishes windows and serves results."""
