@@ -1,0 +1,54 @@
+"""elfstream: exact SQL over web access logs.
+
+    import elfstream as elf
+
+    for row in elf.query("SELECT path, count(*) AS hits FROM access GROUP BY path ORDER BY hits DESC", "access.log*"):
+        print(row.path, row.hits)
+
+Names are loaded when first used, so that `elfstream --help` does not wait for kernels it will not run.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agent.errors import InputError
+    from elfstream.embedded import Progress, RejectedLineError, compile_plan, query
+    from elfstream.result import RejectSample, Result, ResultColumn, Row, Stats, Window
+    from job.errors import FormatError, JobError, ParameterError, SqlError
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "agent.errors": ("InputError",),
+    "elfstream.embedded": ("Progress", "RejectedLineError", "compile_plan", "query"),
+    "elfstream.result": ("RejectSample", "Result", "ResultColumn", "Row", "Stats", "Window"),
+    "job.errors": ("FormatError", "JobError", "ParameterError", "SqlError"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "FormatError",
+    "InputError",
+    "JobError",
+    "ParameterError",
+    "Progress",
+    "RejectSample",
+    "RejectedLineError",
+    "Result",
+    "ResultColumn",
+    "Row",
+    "SqlError",
+    "Stats",
+    "Window",
+    "compile_plan",
+    "query",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'elfstream' has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)

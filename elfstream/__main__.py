@@ -1,0 +1,5 @@
+"""`python -m elfstream`: the command line."""
+
+from elfstream.cli import main
+
+main()

@@ -1,0 +1,88 @@
+"""`elfstream parse`: logs to records."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from elfstream.commands.options import (
+    files_or_stdin,
+    format_option,
+    kept_rejects,
+    rejects_option,
+    server_config_option,
+    strict_option,
+)
+
+if TYPE_CHECKING:
+    from elfstream.records import RecordReader
+
+EPILOG = """\b
+Examples:
+  elfstream parse access.log | jq .user_agent
+  elfstream parse --fields time,remote_addr,path -o csv *.gz > requests.csv
+  elfstream parse --rejects bad.log access.log > /dev/null
+"""
+
+
+@click.command("parse", epilog=EPILOG)
+@click.argument("files", nargs=-1, metavar="[FILE]...")
+@format_option
+@server_config_option
+@click.option("--fields", default="", metavar="A,B", help="Only these fields, in this order; default: all.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["json", "csv"]),
+    default="json",
+    show_default=True,
+    help="How records are written; json is one object per line.",
+)
+@strict_option
+@rejects_option
+def command(
+    files: tuple[str, ...],
+    format_: str,
+    server_config: Path | None,
+    fields: str,
+    output: str,
+    strict: bool,
+    rejects: Path | None,
+) -> None:
+    """Turn log lines into records with canonical field names.
+
+    One record a line, in the order of the log. Documents of the format json come out whole unless --fields are named.
+    """
+    paths = files_or_stdin(files)
+    from agent.files import Inputs
+    from elfstream.embedded import paths_of, resolve_format
+    from elfstream.output import csv_lines, json_lines, write_lines
+    from elfstream.records import RecordReader, chosen_fields
+
+    inputs = Inputs(paths_of(paths))
+    format, _ = resolve_format(format_, inputs, server_config)
+    names = [name.strip() for name in fields.split(",") if name.strip()]
+    columns = chosen_fields(format, names, inputs)
+    with kept_rejects(rejects, paths) as kept:
+        reader = RecordReader(inputs, format, columns, strict, kept)
+        if output == "csv":
+            lines = csv_lines(columns, reader.rows())
+        elif format.name == "json" and not names:
+            lines = reader.documents()
+        else:
+            lines = json_lines(columns, reader.rows(), decimals_as_numbers=True)
+        write_lines(lines, sys.stdout)
+    _report(reader, format.name, rejects is not None)
+
+
+def _report(reader: RecordReader, format_name: str, is_kept: bool) -> None:
+    from elfstream.report import misfit, rejected_text
+
+    rejected = reader.counts.rejected
+    if rejected.total() > reader.counts.parsed:
+        print(misfit(format_name, rejected.total(), reader.counts.lines, reader.samples), file=sys.stderr)
+    if rejected:
+        print(rejected_text(rejected, is_kept), file=sys.stderr)

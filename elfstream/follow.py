@@ -1,0 +1,114 @@
+"""Following logs with a query: the real files and the real clock around `LiveQuery`.
+
+One thread: it reads what is new, closes windows, tells the watcher at every emit, and sleeps until a file changes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from agent.follower import Follower, Found
+from agent.since import first_offset
+from agent.tail_events import Deliver, Gap, Trouble
+from agent.tail_options import ReadFrom, TailOptions
+from elfstream.live_query import LiveQuery
+from job.formats import Format, SourceScanner
+from job.plan import Plan
+from job.watermark import Timing
+from master.live import Publication
+
+_DISORDER_S = 60.0
+"""How far lines of a log may be out of order when a start is looked for."""
+_LOOK_BYTES = 64 << 10
+"""What is read at a place to find out its time: many lines, so that a few odd ones do not matter."""
+
+
+@dataclass(frozen=True)
+class FollowOptions:
+    """`since_s`: read from lines of that age on in files that are there already (None: from where `read_from` says)."""
+
+    emit_s: float = 0.5
+    read_from: ReadFrom = "end"
+    since_s: float | None = None
+    timing: Timing = field(default_factory=Timing)
+
+
+class Watcher(Protocol):
+    """What is shown of a followed query."""
+
+    def published(self, publications: Sequence[Publication]) -> None:
+        """Windows that became final, or were revised, oldest first."""
+
+    def emitted(self, query: LiveQuery) -> None:
+        """The time of an emit: look at `query` as it stands."""
+
+    def trouble(self, text: str) -> None:
+        """Something that people should know: a file cannot be read, bytes are lost."""
+
+
+def follow(
+    plan: Plan,
+    format: Format,
+    patterns: Iterable[str],
+    watcher: Watcher,
+    options: FollowOptions,
+    stopped: Callable[[], bool],
+) -> LiveQuery:
+    """Follows the files that `patterns` name until `stopped()` is true. Returns the query, whose open windows the caller may
+    still want."""
+    query = LiveQuery(plan, format, options.timing)
+    since = options.since_s
+    tail = TailOptions(
+        read_from=options.read_from if since is None else "since",
+        since_s=0.0 if since is None else time.time() - since,
+    )
+    finder = None if since is None else _start_finder(format, tail.since_s)
+    emit_at = time.monotonic() + options.emit_s
+    with Follower(patterns, tail, find_start=finder) as follower:
+        while not stopped():
+            for found in follower.poll():
+                _take(found, query, watcher)
+            now = time.monotonic()
+            if now >= emit_at:
+                watcher.published(list(query.advance(_clock_us())))
+                watcher.emitted(query)
+                emit_at = max(emit_at + options.emit_s, now)
+            follower.wait(max(emit_at - time.monotonic(), 0.0))
+    return query
+
+
+def _take(found: Found, query: LiveQuery, watcher: Watcher) -> None:
+    if isinstance(found, Deliver):
+        query.lines(found.key, found.data, found.start, found.stop, _clock_us())
+    elif isinstance(found, Gap):
+        query.gap(found.stop - found.start)
+        lost = found.stop - found.start
+        watcher.trouble(f"{found.path}: {lost} bytes were gone before they could be read ({found.reason})")
+    elif isinstance(found, Trouble):
+        watcher.trouble(f"{found.path}: {found.message}")
+
+
+def _start_finder(format: Format, since_s: float) -> Callable[[int, int], int]:
+    """Finds in an open file the place where lines of `since_s` (seconds since 1970) and later begin."""
+    slack = since_s - _DISORDER_S
+    return lambda fd, size: first_offset(size, lambda offset: _time_at(fd, offset, format), slack)
+
+
+def _time_at(fd: int, offset: int, format: Format) -> float | None:
+    """The time of the first record behind `offset`, in seconds since 1970."""
+    data = os.pread(fd, _LOOK_BYTES, offset)
+    start = 0 if offset == 0 else data.find(b"\n") + 1
+    stop = data.rfind(b"\n") + 1
+    for batch in SourceScanner(format, ["time"], 0).feed(data, start, max(start, stop)):
+        times = (micros for micros in batch.columns[0].to_list() if micros is not None)
+        if (first := next(times, None)) is not None:
+            return float(first) / 1e6
+    return None
+
+
+def _clock_us() -> int:
+    return time.time_ns() // 1000

@@ -1,0 +1,95 @@
+"""A query over logs that grow: lines in, windows out. Pure; time comes in, so tests own the clock.
+
+`elfstream query --follow` drives it with the files of this machine and the real clock, `elfstream.testing` with lines and a
+manual one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+
+from agent.pipeline import LineCounts, SourcePipeline
+from job.formats import Format
+from job.plan import Plan
+from job.row_phase import RowPhase
+from job.watermark import FUTURE_US, SourceWatermark, Timing
+from master.live import LiveWindows, Publication
+from master.stages import innermost
+
+
+class LiveQuery:
+    """One plan over one source. Not thread-safe. `clock_us` is microseconds since 1970-01-01 UTC and must not go back."""
+
+    def __init__(self, plan: Plan, format: Format, timing: Timing | None = None) -> None:
+        timing = timing or Timing()
+        self.plan = plan
+        self.gap_bytes = 0
+        """Bytes that were gone before they could be read."""
+        self._format = format
+        self._phase = RowPhase(innermost(plan))
+        self._windows = LiveWindows(plan, timing.lateness_us)
+        self._mark = SourceWatermark(timing)
+        self._timed = innermost(plan).window is not None
+        self._pipelines: dict[Hashable, SourcePipeline] = {}
+        self._ended = LineCounts()
+
+    def lines(self, file: Hashable, data: bytes, start: int, stop: int, clock_us: int) -> None:
+        """Adds the whole lines `data[start:stop]` of the log `file`."""
+        pipeline = self._pipelines.get(file)
+        if pipeline is None:
+            pipeline = SourcePipeline(self._format, [self._phase], timed=self._timed)
+            self._pipelines[file] = pipeline
+        pipeline.feed(data, start, stop, clock_us + FUTURE_US)
+        if pipeline.latest_us is not None:
+            self._mark.lines(file, pipeline.latest_us, clock_us)
+
+    def ended(self, file: Hashable) -> None:
+        """No more lines of `file` will come."""
+        pipeline = self._pipelines.pop(file, None)
+        if pipeline is not None:
+            self._ended.merge(pipeline.counts)
+        self._mark.closed(file)
+
+    def gap(self, bytes_lost: int) -> None:
+        """Bytes of a log were gone before they could be read."""
+        self.gap_bytes += bytes_lost
+
+    def advance(self, clock_us: int) -> Iterator[Publication]:
+        """The windows that became final by now, and revisions of final ones."""
+        watermark = self._mark.value_us(clock_us, clock_us)
+        if watermark is not None:
+            yield from self._windows.advance(self._phase.store, watermark)
+
+    def open_windows(self) -> Iterator[Publication]:
+        """The windows that are not final yet, as they stand, oldest first."""
+        yield from self._windows.open_windows(self._phase.store)
+
+    def current(self) -> Publication | None:
+        """The window to look at now, as it stands: the fullest of those that hold the newest lines."""
+        return self._windows.current(self._phase.store)
+
+    def drain(self) -> Iterator[Publication]:
+        """Everything that is not final yet, as final: the logs have ended."""
+        yield from self._windows.drain(self._phase.store)
+
+    @property
+    def watermark_us(self) -> int | None:
+        """Event time up to which windows are closed, as of the last `advance`."""
+        return self._windows.watermark_us
+
+    @property
+    def counts(self) -> LineCounts:
+        """What became of all lines so far."""
+        total = LineCounts()
+        for counts in [self._ended, *(pipeline.counts for pipeline in self._pipelines.values())]:
+            total.merge(counts)
+        return total
+
+    @property
+    def late(self) -> int:
+        """Lines that came when their windows were closed, and were dropped."""
+        return self._phase.late
+
+    @property
+    def eval_errors(self) -> int:
+        return self._phase.eval_errors + self._windows.stages.eval_errors

@@ -1,0 +1,231 @@
+"""Result rows to text that programs read: JSON lines, CSV, Markdown. Tables for people are in `elfstream.table`.
+
+docs/CLI.md is the contract of these formats; tests compare them letter by letter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from decimal import Decimal
+from math import isfinite, isnan
+from typing import IO, Any, Protocol
+
+from msgspec import Raw
+from msgspec.json import Encoder
+
+from elfstream.terminal import cells, pad, visible
+from job.types import Kind, Type
+
+Text = Callable[[Any], str]
+"""A value that is not None, as text."""
+
+
+class NamedType(Protocol):
+    """A column's name and type: a result's column, a plan's field."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> Type: ...
+
+
+def time_text(value: datetime) -> str:
+    """RFC 3339 in UTC with Z; six digits of microseconds when there are any."""
+    return value.replace(tzinfo=None).isoformat() + "Z"
+
+
+def decimal_text(value: Decimal) -> str:
+    """All digits, never an exponent."""
+    return format(value, "f")
+
+
+def double_text(value: float) -> str:
+    """The shortest text that reads back as the same double; NaN, Infinity and -Infinity as Spark writes them."""
+    if isfinite(value):
+        return repr(value)
+    return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _boolean_text(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _array_text(value: Sequence[float | None]) -> str:
+    return "[" + ", ".join("null" if item is None else double_text(item) for item in value) + "]"
+
+
+def _json_array_text(value: Sequence[float | None]) -> str:
+    quoted = (None if item is None else double_text(item) for item in value)
+    return (
+        "["
+        + ",".join("null" if t is None else f'"{t}"' if t.endswith(("N", "y")) else t for t in quoted)
+        + "]"
+    )
+
+
+def _moment_text(value: datetime) -> str:
+    return time_text(value).replace("T", " ")
+
+
+def _window_text(value: tuple[datetime, datetime]) -> str:
+    """`start to end`; the end without its date where that is the same."""
+    start, end = _moment_text(value[0])[:-1], _moment_text(value[1])
+    return f"{start} to {end[11:] if start[:10] == end[:10] else end}"
+
+
+TEXTS: dict[Kind, Text] = {
+    Kind.NULL: str,
+    Kind.BOOLEAN: _boolean_text,
+    Kind.BIGINT: str,
+    Kind.DECIMAL: decimal_text,
+    Kind.DOUBLE: double_text,
+    Kind.STRING: str,
+    Kind.TIMESTAMP: time_text,
+    Kind.ARRAY: _json_array_text,
+}
+"""How CSV writes values of each kind."""
+
+READABLE_TEXTS: dict[Kind, Text] = TEXTS | {
+    Kind.TIMESTAMP: _moment_text,
+    Kind.WINDOW: _window_text,
+    Kind.ARRAY: _array_text,
+}
+"""How tables write values of each kind."""
+
+
+# JSON lines
+
+
+def _json_double(value: float) -> float | str:
+    return value if isfinite(value) else double_text(value)
+
+
+def _json_array(value: Sequence[float | None]) -> list[float | str | None]:
+    return [None if item is None else _json_double(item) for item in value]
+
+
+def _json_window(value: tuple[datetime, datetime]) -> dict[str, str]:
+    return {"start": time_text(value[0]), "end": time_text(value[1])}
+
+
+_JSON: dict[Kind, Callable[[Any], Any]] = {
+    Kind.DECIMAL: decimal_text,
+    Kind.DOUBLE: _json_double,
+    Kind.TIMESTAMP: time_text,
+    Kind.WINDOW: _json_window,
+    Kind.ARRAY: _json_array,
+}
+
+
+def _json_number(value: Decimal) -> Raw:
+    text = format(value, "f")
+    return Raw((text.rstrip("0").rstrip(".") if "." in text else text).encode())
+
+
+def json_lines(
+    columns: Sequence[NamedType], rows: Iterable[Sequence[Any]], decimals_as_numbers: bool = False
+) -> Iterator[bytes]:
+    """One JSON object a row, keys in column order, each ended by LF. DECIMALs are strings unless told otherwise: few
+    readers of JSON keep 38 digits of a number."""
+    converters = _JSON | {Kind.DECIMAL: _json_number} if decimals_as_numbers else _JSON
+    encode = Encoder().encode
+    names = [column.name for column in columns]
+    kinds = [column.type.kind for column in columns]
+    converted = [(at, converters[kind]) for at, kind in enumerate(kinds) if kind in converters]
+    for row in rows:
+        values = list(row)
+        for at, convert in converted:
+            if values[at] is not None:
+                values[at] = convert(values[at])
+        yield encode(dict(zip(names, values, strict=True))) + b"\n"
+
+
+# CSV
+
+_CSV_SPECIAL = re.compile('[",\r\n]')
+
+
+def _csv_cell(text: str) -> str:
+    if text == "" or _CSV_SPECIAL.search(text):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def csv_lines(columns: Sequence[NamedType], rows: Iterable[Sequence[Any]]) -> Iterator[bytes]:
+    """A header, then one line a row, quoted as in RFC 4180, ended by LF. NULL is nothing, the empty string `""`; a window
+    is two columns named `w.start` and `w.end`."""
+    yield _csv_header(columns)
+    texts = [None if column.type.kind is Kind.WINDOW else TEXTS[column.type.kind] for column in columns]
+    for row in rows:
+        out: list[str] = []
+        for text, value in zip(texts, row, strict=True):
+            if text is None:
+                out += ["", ""] if value is None else [time_text(value[0]), time_text(value[1])]
+            else:
+                out.append("" if value is None else _csv_cell(text(value)))
+        yield (",".join(out) + "\n").encode()
+
+
+def _csv_header(columns: Sequence[NamedType]) -> bytes:
+    names: list[str] = []
+    for column in columns:
+        is_window = column.type.kind is Kind.WINDOW
+        names += [f"{column.name}.start", f"{column.name}.end"] if is_window else [column.name]
+    return (",".join(map(_csv_cell, names)) + "\n").encode()
+
+
+# Markdown
+
+_MARKDOWN_SPECIAL = re.compile(r"[\\|`*\[\]]|(?<!\w)_|_(?!\w)")
+
+
+def _markdown_cell(text: str) -> str:
+    escaped = _MARKDOWN_SPECIAL.sub(lambda match: "\\" + match[0], visible(text))
+    return escaped.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def markdown_lines(columns: Sequence[NamedType], rows: Iterable[Sequence[Any]]) -> Iterator[bytes]:
+    """A GitHub table, padded so that it can be read as it is. Needs all rows before the first line."""
+    texts = [READABLE_TEXTS[column.type.kind] for column in columns]
+    grid = [[_markdown_cell(column.name) for column in columns]]
+    for row in rows:
+        pairs = zip(texts, row, strict=True)
+        grid.append(["NULL" if value is None else _markdown_cell(text(value)) for text, value in pairs])
+    right = [column.type.is_numeric for column in columns]
+    widths = [max(3, *(cells(line[at]) for line in grid)) for at in range(len(columns))]
+    rule = [
+        "-" * (width - 1) + ":" if is_right else "-" * width
+        for width, is_right in zip(widths, right, strict=True)
+    ]
+    for line in (grid[0], rule, *grid[1:]):
+        padded = [
+            pad(text, width, is_right) for text, width, is_right in zip(line, widths, right, strict=True)
+        ]
+        yield ("| " + " | ".join(padded) + " |\n").encode()
+
+
+def write(style: str, columns: Sequence[NamedType], rows: Iterable[Sequence[Any]], out: IO[str]) -> None:
+    """Writes rows as `table`, `json`, `csv` or `markdown` to the text stream `out`, UTF-8 whatever the locale says."""
+    if style == "table":
+        from elfstream.table import table_lines
+
+        lines = table_lines(columns, list(rows), out)
+    else:
+        lines = {"json": json_lines, "csv": csv_lines, "markdown": markdown_lines}[style](columns, rows)
+    write_lines(lines, out)
+
+
+def write_lines(lines: Iterable[bytes], out: IO[str]) -> None:
+    """Writes UTF-8 lines to a text stream, past its own encoding where it has one."""
+    binary = getattr(out, "buffer", None)
+    if binary is None:
+        out.writelines(line.decode() for line in lines)
+    else:
+        out.flush()
+        binary.writelines(lines)
+    out.flush()
+
+
+STYLES = ("table", "json", "csv", "markdown")

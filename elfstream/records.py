@@ -1,0 +1,132 @@
+"""Logs to records, without a question: what `elfstream parse` prints.
+
+Reads with one thread, in order, so that the output keeps the order of the log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import IO, Any
+
+import msgspec
+
+from agent.files import Block, Inputs
+from agent.pipeline import LineCounts
+from elfstream.embedded import SAMPLE_BYTES_MAX, RejectedLineError
+from elfstream.result import RejectSample, time_of
+from job.errors import FormatError
+from job.formats import Format, SourceScanner, find
+from job.formats.program import LineProgram
+from job.plan import Field
+from job.types import STRING, Kind
+
+_ALL = 1 << 30
+
+
+def chosen_fields(format: Format, names: Sequence[str], inputs: Inputs) -> tuple[Field, ...]:
+    """The named fields of a format; without names all of them, of a format whose logs name their columns those that the
+    first log names. Raises FormatError for a name that the format does not have, InputError."""
+    fields = format.fields
+    unknown = [name for name in names if name not in fields]
+    if unknown and not format.open_fields:
+        raise FormatError(f"format {format.name} has no field {unknown[0]!r}; it has {', '.join(fields)}")
+    chosen = names or (_logged_fields(inputs) if format.directives else None) or fields
+    return tuple(Field(name, fields.get(name, STRING)) for name in chosen)
+
+
+def _logged_fields(inputs: Inputs) -> list[str]:
+    """The fields that the first #Fields line of the logs names; none without such a line."""
+    for line in inputs.head()[1].splitlines():
+        if line.startswith(b"#Fields:"):
+            program = find(line.decode("utf-8", "backslashreplace")).program
+            assert isinstance(program, LineProgram)
+            written = {output for step in program.steps for output in step.outputs}
+            return [name for name in program.fields if name in written]
+    return []
+
+
+class RecordReader:
+    """One pass over some logs. `counts` tells what became of their lines so far, `samples` has the first reject.
+
+    Rejected lines go to `rejects` as they stand in the log; with `strict` the first one raises RejectedLineError.
+    """
+
+    def __init__(
+        self, inputs: Inputs, format: Format, fields: Sequence[Field], strict: bool, rejects: IO[bytes] | None
+    ) -> None:
+        self.counts = LineCounts()
+        self.samples: list[RejectSample] = []
+        self._inputs, self._format, self._fields = inputs, format, tuple(fields)
+        self._strict, self._rejects = strict, rejects
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """The fields of each good line. Raises InputError, RejectedLineError."""
+        for _, batches, _ in self._scanned(_ALL if self._rejects else 1):
+            for batch in batches:
+                columns = [
+                    _values(column, field) for column, field in zip(batch.columns, self._fields, strict=True)
+                ]
+                yield from zip(*columns, strict=True)
+
+    def documents(self) -> Iterator[bytes]:
+        """Each good line of a log of JSON documents, without the blanks between its values. Raises as `rows`."""
+        for block, _, rejected in self._scanned(_ALL):
+            start = 0
+            for line in block.data[: block.stop].split(b"\n"):
+                if start not in rejected and start < block.stop:
+                    yield compact(line) + b"\n"
+                start += len(line) + 1
+
+    def _scanned(self, samples_max: int) -> Iterator[tuple[Block, list[Any], set[int]]]:
+        """(block, its batches, offsets of its rejected lines: at least the first `samples_max`)."""
+        names = [field.name for field in self._fields]
+        for path in self._inputs.paths:
+            scanner = SourceScanner(self._format, names, samples_max)
+            lines_before = 0
+            with self._inputs.open(path) as file:
+                for block in file.blocks():
+                    batches = scanner.feed(block.data, 0, block.stop)
+                    rejects = [reject for batch in batches for reject in batch.samples]
+                    for batch in batches:
+                        self.counts.add(batch)
+                    self._note(path, block, rejects, lines_before)
+                    lines_before += sum(batch.lines for batch in batches)
+                    yield block, batches, {reject.offset for reject in rejects}
+
+    def _note(self, path: str, block: Block, rejects: Sequence[Any], lines_before: int) -> None:
+        for reject in rejects:
+            text = block.data[reject.offset : reject.offset + reject.size]
+            if self._rejects is not None:
+                self._rejects.write(text + b"\n")
+            if not self.samples:
+                line = lines_before + block.data.count(b"\n", 0, reject.offset) + 1
+                place = block.offset + reject.offset
+                cut = text[:SAMPLE_BYTES_MAX]
+                self.samples.append(RejectSample(path, line, place, reject.reason, reject.position, cut))
+            if self._strict:
+                raise RejectedLineError(self.samples[0])
+
+
+def _values(column: Any, field: Field) -> list[Any]:
+    kind = field.type.kind
+    values: list[Any] = column.to_list(field.type.scale if kind is Kind.DECIMAL else -1)
+    if kind is Kind.TIMESTAMP:
+        times: dict[int | None, datetime | None] = {micros: time_of(micros) for micros in set(values)}
+        return [times[micros] for micros in values]
+    return values
+
+
+_LONE_BYTE = re.compile("[\udc80-\udcff]")
+
+
+def compact(document: bytes) -> bytes:
+    """A JSON document in one line without blanks, its numbers and strings as they were written; a byte that is no UTF-8
+    becomes `\\\\xHH`, as in the fields of a query."""
+    try:
+        document.decode()
+    except UnicodeDecodeError:
+        text = document.decode("utf-8", "surrogateescape")
+        document = _LONE_BYTE.sub(lambda match: f"\\\\x{ord(match[0]) - 0xDC00:02X}", text).encode()
+    return msgspec.json.format(document, indent=-1)

@@ -1,0 +1,207 @@
+"""What a query gives back: typed rows, the columns that name them, and what was read to get them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from job.types import Kind, Type
+from master.windows import FinishedColumn, FinishedWindow
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Window(NamedTuple):
+    """An event-time window: [start, end), in UTC."""
+
+    start: datetime
+    end: datetime
+
+
+class ResultColumn(NamedTuple):
+    """Name and type of a column, in SELECT order."""
+
+    name: str
+    type: Type
+
+
+class Row(tuple[Any, ...]):
+    """One row: a tuple in SELECT order that also answers to `row.name`, `row["name"]` and `asdict()`."""
+
+    __slots__ = ()
+    _columns: dict[str, int] = {}  # noqa: RUF012  (set once per result by row_class)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return tuple.__getitem__(self, self._columns[name])
+        except KeyError:
+            raise AttributeError(f"no column {name!r}; there are {', '.join(self._columns)}") from None
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            if key not in self._columns:
+                raise KeyError(f"no column {key!r}; there are {', '.join(self._columns)}")
+            key = self._columns[key]
+        return tuple.__getitem__(self, key)
+
+    def asdict(self) -> dict[str, Any]:
+        """The row as a dict in SELECT order."""
+        return dict(zip(self._columns, self, strict=True))
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value!r}" for name, value in self.asdict().items())
+        return f"Row({values})"
+
+
+def row_class(columns: Iterable[ResultColumn]) -> type[Row]:
+    """The Row type of one result."""
+    names = {column.name: index for index, column in enumerate(columns)}
+    return type("Row", (Row,), {"__slots__": (), "_columns": names})
+
+
+class RejectSample(NamedTuple):
+    """A line that was no record: where it stands (1-based line, byte offset), why, and the 0-based column of the fault."""
+
+    path: str
+    line_number: int
+    offset: int
+    reason: str
+    position: int
+    text: bytes
+
+
+@dataclass
+class Stats:
+    """What was read. lines == parsed + rejected + directives, always."""
+
+    lines: int = 0
+    parsed: int = 0
+    directives: int = 0
+    rejected_by: Counter[str] = field(default_factory=Counter)
+    eval_errors: int = 0
+    """Row expressions that failed and became NULL."""
+    overflow: int = 0
+    """Aggregates that left their type and became NULL."""
+    bytes: int = 0
+    """Uncompressed bytes of the logs."""
+    seconds: float = 0.0
+    groups: int = 0
+    """Groups kept, summed over panes."""
+    peak_memory: int = 0
+    """Peak resident memory of the process in bytes."""
+    samples: list[RejectSample] = field(default_factory=list)
+
+    @property
+    def rejected(self) -> int:
+        return self.rejected_by.total()
+
+    def asdict(self) -> dict[str, Any]:
+        """The figures of `--stats`."""
+        return {
+            "lines": self.lines,
+            "parsed": self.parsed,
+            "rejected": self.rejected,
+            "rejected_by": dict(sorted(self.rejected_by.items())),
+            "directives": self.directives,
+            "eval_errors": self.eval_errors,
+            "overflow": self.overflow,
+            "bytes": self.bytes,
+            "seconds": round(self.seconds, 3),
+            "groups": self.groups,
+            "peak_memory": self.peak_memory,
+        }
+
+
+class Result:
+    """The rows of a finished query. Iterating yields `Row`s: window by window, in the order of the query."""
+
+    def __init__(
+        self,
+        columns: tuple[ResultColumn, ...],
+        windows: list[FinishedWindow],
+        stats: Stats,
+        format: str,
+        detection: str,
+    ) -> None:
+        self.columns, self.stats, self.format, self.detection = columns, stats, format, detection
+        self._windows = windows
+
+    def __len__(self) -> int:
+        return sum(window.rows for window in self._windows)
+
+    def __iter__(self) -> Iterator[Row]:
+        make = row_class(self.columns)
+        for window in self._windows:
+            values = [_values(column, window.rows) for column in window.columns]
+            yield from map(make, zip(*values, strict=True))
+
+    def to_arrow(self) -> Any:
+        """The rows as a pyarrow.Table. Raises ImportError with advice when pyarrow is not installed."""
+        try:
+            import pyarrow
+        except ImportError as error:
+            raise ImportError("to_arrow() needs pyarrow: pip install 'elfstream[arrow]'") from error
+        fields = [(column.name, _arrow_type(pyarrow, column.type)) for column in self.columns]
+        rows = list(self)
+        arrays = [
+            pyarrow.array([_arrow_value(row[index]) for row in rows], type=kind)
+            for index, (_, kind) in enumerate(fields)
+        ]
+        return pyarrow.Table.from_arrays(arrays, schema=pyarrow.schema(fields))
+
+    def to_pandas(self) -> Any:
+        """The rows as a pandas.DataFrame. Raises ImportError with advice when pandas or pyarrow is not installed."""
+        try:
+            import pandas  # noqa: F401
+        except ImportError as error:
+            raise ImportError("to_pandas() needs pandas: pip install 'elfstream[pandas]'") from error
+        return self.to_arrow().to_pandas()
+
+
+def _values(column: FinishedColumn, rows: int) -> Iterable[Any]:
+    kind, parts = column.type.kind, column.columns
+    if kind is Kind.WINDOW:
+        starts, ends = (map(time_of, part.to_list()) for part in parts)
+        return (Window(start, end) for start, end in zip(starts, ends, strict=True))  # type: ignore[arg-type]
+    if kind is Kind.ARRAY:
+        elements = zip(*(part.to_list() for part in parts), strict=True)
+        return (None if all(value is None for value in element) else list(element) for element in elements)
+    if kind is Kind.TIMESTAMP:
+        return map(time_of, parts[0].to_list())
+    if kind is Kind.NULL:
+        return [None] * rows
+    return parts[0].to_list(column.type.scale if kind is Kind.DECIMAL else -1)
+
+
+def time_of(micros: int | None) -> datetime | None:
+    """Microseconds since 1970 as a datetime in UTC; what lies outside the years 1 to 9999 as the nearest there is."""
+    if micros is None:
+        return None
+    try:
+        return _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC) if micros > 0 else datetime.min.replace(tzinfo=UTC)
+
+
+def _arrow_type(pyarrow: Any, type: Type) -> Any:
+    stamp = pyarrow.timestamp("us", tz="UTC")
+    simple = {
+        Kind.NULL: pyarrow.null(),
+        Kind.BOOLEAN: pyarrow.bool_(),
+        Kind.BIGINT: pyarrow.int64(),
+        Kind.DOUBLE: pyarrow.float64(),
+        Kind.STRING: pyarrow.string(),
+        Kind.TIMESTAMP: stamp,
+        Kind.WINDOW: pyarrow.struct([("start", stamp), ("end", stamp)]),
+        Kind.ARRAY: pyarrow.list_(pyarrow.float64()),
+    }
+    if type.kind is Kind.DECIMAL:
+        return pyarrow.decimal128(type.precision, type.scale)
+    return simple[type.kind]
+
+
+def _arrow_value(value: Any) -> Any:
+    return value._asdict() if isinstance(value, Window) else value
