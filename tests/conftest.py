@@ -1,0 +1,57 @@
+"""What tests share: one Spark session per run, for the tests that ask Spark."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+
+# Where a red run must mean a broken change, examples are drawn from a fixed seed; people and `make stress` draw new ones.
+hypothesis_settings.register_profile("fixed", derandomize=True)
+if os.environ.get("CI"):
+    hypothesis_settings.load_profile("fixed")
+
+
+def _without_spark(reason: str) -> None:
+    """Skips, or fails where the run has promised that Java is there."""
+    if os.environ.get("ELFSTREAM_REQUIRE_JAVA") == "1":
+        pytest.fail(f"ELFSTREAM_REQUIRE_JAVA=1, but {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A local Spark session in UTC and ANSI mode, Spark 4's default. Starting it takes about ten seconds."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        _without_spark("there is no java")
+    try:
+        # pyspark warns of its own imports.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from pyspark.sql import SparkSession
+    except ImportError:
+        _without_spark("pyspark is not installed")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        builder = SparkSession.builder.master("local[2]").appName("elfstream tests")
+        for key, value in settings.items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()

@@ -1,0 +1,36 @@
+"""What is installed is complete: sdist and wheel each work in a fresh virtual environment, away from the checkout."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+QUERY = "SELECT status, count(*) AS n FROM access GROUP BY status ORDER BY n DESC LIMIT 1"
+
+
+def _run(*command: str | Path, cwd: Path) -> str:
+    done = subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("kind", ["sdist", "wheel"])
+def test_installs_and_answers(tmp_path: Path, kind: str) -> None:
+    source = tmp_path / "source"
+    _run("git", "clone", "-q", ROOT, source, cwd=tmp_path)
+    _run(sys.executable, "-m", "build", f"--{kind}", "--outdir", tmp_path / "dist", source, cwd=tmp_path)
+    (package,) = (tmp_path / "dist").iterdir()
+    _run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
+    _run(tmp_path / "venv/bin/python", "-m", "pip", "install", "-q", package, cwd=tmp_path)
+    log = ROOT / "examples" / "access.log"
+    shown = _run(tmp_path / "venv/bin/elfstream", "query", QUERY, log, "-o", "csv", cwd=tmp_path)
+    assert shown.splitlines() == ["status,n", "200,278"]
+    where = _run(
+        tmp_path / "venv/bin/python", "-c", "import cython_ext.scan as m; print(m.__file__)", cwd=tmp_path
+    )
+    assert "venv" in where

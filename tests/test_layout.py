@@ -1,0 +1,98 @@
+"""The shape of the house is a test: who may import whom, how long things may grow, where packages come from."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("agent", "cbt", "cython_ext", "elfstream", "job", "master", "srt")
+FUNCTION_LINES_MAX = 70
+FILE_LINES_MAX = 600
+HEAVY = ("sqlglot", "pyspark", "pyarrow", "numpy", "pandas", "rich", "click", "aiohttp")
+
+
+def _tracked(pattern: str) -> list[Path]:
+    skip = {"build", ".venv", "dist"}
+    return [path for path in sorted(ROOT.rglob(pattern)) if not skip & set(path.relative_to(ROOT).parts)]
+
+
+def test_imports_point_downwards() -> None:
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_kernels_cimport_only_kernels() -> None:
+    allowed = re.compile(r"(libc|libcpp|cpython|posix|cython_ext|cython)\b")
+    for path in [*_tracked("*.pyx"), *_tracked("*.pxd")]:
+        assert path.parent.name == "cython_ext", f"{path}: kernels live in cython_ext"
+        for line in path.read_text().splitlines():
+            found = re.match(r"\s*(?:from\s+(\S+)\s+cimport|cimport\s+(\S+))", line)
+            if found:
+                name = found.group(1) or found.group(2)
+                assert allowed.match(name), f"{path.name} cimports {name}"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_packages_come_from_this_checkout(package: str) -> None:
+    """`agent`, `srt` and others are names on the package index too: name the offender if one shadows ours."""
+    where = Path(str(import_module(package).__file__)).resolve()
+    assert where.is_relative_to(ROOT), f"package {package} was loaded from {where}: uninstall what is there"
+
+
+def test_an_agent_stays_light() -> None:
+    code = "import sys, agent.pipeline, agent.files, master.stages; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert set(HEAVY) & set(done.stdout.split()) == set()
+
+
+def test_the_command_line_starts_light() -> None:
+    code = "import sys, elfstream.cli; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    heavy = {"sqlglot", "pyspark", "pyarrow", "numpy", "pandas", "rich", "cython_ext.scan"}
+    assert heavy & set(done.stdout.split()) == set()
+
+
+def test_every_kernel_has_a_stub() -> None:
+    for path in _tracked("*.pyx"):
+        assert path.with_suffix(".pyi").exists(), f"{path.name} has no .pyi"
+
+
+def test_nothing_grows_too_long() -> None:
+    long = []
+    for path in _tracked("*.py"):
+        text = path.read_text()
+        if len(text.splitlines()) > FILE_LINES_MAX:
+            long.append(f"{path.relative_to(ROOT)} has {len(text.splitlines())} lines")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > FUNCTION_LINES_MAX:
+                    long.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name} has {lines} lines")
+    assert long == []
+
+
+def test_python_test_names_are_unique() -> None:
+    names = [path.name for path in _tracked("test_*.py")]
+    assert len(names) == len(set(names))
+
+
+def test_every_package_is_listed_for_installation() -> None:
+    import tomllib
+
+    listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
+    found = {
+        ".".join(path.parent.relative_to(ROOT).parts)
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("__init__.py")
+    }
+    assert listed == found

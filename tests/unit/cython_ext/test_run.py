@@ -1,0 +1,304 @@
+"""Runs as bytes: the example of docs/RUN.md, round trips of every state, and everything that is no run."""
+
+from __future__ import annotations
+
+import random
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cbt.aggregate import Finish, StateKind
+from cbt.codec import compress, expand
+from cython_ext.column import Column
+from cython_ext.groups import GroupTable
+from cython_ext.hashing import key_hash
+from cython_ext.merge import Merger, SortedTable
+from cython_ext.run import (
+    RunError,
+    RunShape,
+    block_head,
+    check_block,
+    check_sum,
+    compress_block,
+    decode_run,
+    encode_run,
+    expand_block,
+    expanded_size,
+    is_compressed,
+)
+from job.types import Kind
+
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "RUN.md"
+KINDS: dict[StateKind, Kind | None] = {
+    kind: Kind(kind % 10) if kind >= StateKind.MIN_BOOLEAN else None for kind in StateKind
+} | {
+    StateKind.SUM: Kind.BIGINT,
+    StateKind.SUM_DECIMAL: Kind.DECIMAL,
+    StateKind.SUM_DECIMAL_WIDE: Kind.DECIMAL,
+    StateKind.SUM_DOUBLE: Kind.DOUBLE,
+}
+VALUES: dict[Kind, list[Any]] = {
+    Kind.BOOLEAN: [True, False, None],
+    Kind.BIGINT: [0, -1, 1, 63, 64, -64, -65, 2**63 - 1, -(2**63), None],
+    Kind.TIMESTAMP: [0, 1_700_000_000_000_000, None],
+    Kind.DECIMAL: [0, -1, 10**38 - 1, -(10**38) + 1, 2**64, None],
+    Kind.DOUBLE: [0.0, 1.5, -1e308, 5e-324, float("inf"), float("-inf"), float("nan"), None],
+    Kind.STRING: ["", "a", "b" * 200, None],
+}
+
+
+def table_of(state: StateKind, groups: int = 40, rows: int = 300, seed: int = 1) -> GroupTable:
+    """Groups with none, one and many values."""
+    source = random.Random(seed)
+    table = GroupTable([Kind.STRING, Kind.BIGINT], [state])
+    keys = [f"key {source.randrange(groups)}" for _ in range(rows)]
+    second = [source.choice([None, 1, 2]) for _ in range(rows)]
+    kind = KINDS[state]
+    values = None
+    if kind is not None:
+        values = Column.from_list(kind, [source.choice(VALUES[kind]) for _ in range(rows)])
+    columns = [Column.from_list(Kind.STRING, keys), Column.from_list(Kind.BIGINT, second)]
+    table.update(columns, [values], [None], rows)
+    return table
+
+
+def blocks_of(table: GroupTable, block_bytes: int = 1000) -> list[bytes]:
+    stream = SortedTable(RunShape(table), table)
+    return list(iter(lambda: stream.next_block(block_bytes), None))
+
+
+def read_back(table: GroupTable, blocks: list[bytes]) -> GroupTable:
+    found = GroupTable(table.key_kinds, table.state_kinds)
+    assert not Merger(RunShape(table), [blocks]).fill(found, 1 << 30, 1 << 40)
+    found.check()
+    return found
+
+
+def the_example() -> bytes:
+    section = DOCS.read_text().split("## An example")[1]
+    lines = re.findall(r"^((?:[0-9a-f]{2} )*[0-9a-f]{2})(?:  .*)?$", section, re.MULTILINE)
+    return bytes.fromhex("".join(lines))
+
+
+def test_the_example_of_the_documentation() -> None:
+    table = GroupTable([Kind.STRING], [StateKind.COUNT, StateKind.SUM])
+    keys = Column.from_list(Kind.STRING, ["GET", "POST", "GET"])
+    values = Column.from_list(Kind.BIGINT, [100, None, 200])
+    table.update([keys], [None, values], [None, None], 3)
+    shape = RunShape(table)
+    assert encode_run(shape, blocks_of(table)) == the_example()
+    found = read_back(table, decode_run(shape, the_example(), expand))
+    assert found.keys()[0].to_list() == ["GET", "POST"]
+    assert found.finish(0, Finish.COUNT)[0].to_list() == [2, 1]
+    assert found.finish(1, Finish.SUM)[0].to_list() == [300, None]
+
+
+@pytest.mark.parametrize("state", list(StateKind))
+def test_every_state_comes_back(state: StateKind) -> None:
+    table = table_of(state)
+    shape = RunShape(table)
+    blocks = blocks_of(table)
+    assert len(blocks) > 1 or sum(map(len, blocks)) < 2000
+    packed = [compress_block(shape, block, compress, 1) for block in blocks]
+    assert decode_run(shape, encode_run(shape, packed), expand) == blocks
+    found = read_back(table, blocks)
+    again = GroupTable(table.key_kinds, table.state_kinds)
+    again.merge(found)
+    assert blocks_of(again) == blocks
+    assert sorted(found.encoded_keys()) == sorted(table.encoded_keys())
+
+
+@pytest.mark.parametrize("state", list(StateKind))
+def test_merging_runs_is_merging_tables(state: StateKind) -> None:
+    tables = [table_of(state, seed=seed) for seed in range(5)]
+    whole = GroupTable(tables[0].key_kinds, tables[0].state_kinds)
+    for table in tables:
+        whole.merge(table)
+    merger = Merger(RunShape(whole), [blocks_of(table, 100) for table in tables])
+    assert merger.next_block(1 << 30) == blocks_of(whole, 1 << 30)[0]
+    assert merger.next_block(1 << 30) is None
+    direct = GroupTable(whole.key_kinds, whole.state_kinds)
+    Merger(RunShape(whole), [blocks_of(table, 100) for table in tables]).fill(direct, 1 << 30, 1 << 40)
+    assert direct.encoded_keys() == read_back(whole, blocks_of(whole)).encoded_keys()
+
+
+def test_blocks_ascend_and_are_about_as_large_as_asked() -> None:
+    table = table_of(StateKind.COUNT, groups=2000, rows=4000)
+    blocks = blocks_of(table, 500)
+    heads = [block_head(block) for block in blocks]
+    assert all(before[2] < after[1] for before, after in pairwise(heads))
+    assert all(500 <= len(block) - 48 < 560 for block in blocks[:-1])
+    assert sum(head[0] for head in heads) == len(table)
+
+
+def test_streams_stop_at_a_hash() -> None:
+    table = table_of(StateKind.COUNT, groups=200, rows=400)
+    shape = RunShape(table)
+    for stream in (SortedTable(shape, table), Merger(shape, [blocks_of(table)])):
+        low = stream.next_block(1 << 20, 1 << 63)
+        assert low is not None
+        assert block_head(low)[2] < 1 << 63
+        assert stream.next_block(1 << 20, 1 << 63) is None
+        high = stream.next_block(1 << 20)
+        assert high is not None
+        assert block_head(high)[1] >= 1 << 63
+        assert block_head(low)[0] + block_head(high)[0] == len(table)
+
+
+def test_a_run_of_no_groups() -> None:
+    table = GroupTable([], [StateKind.COUNT])
+    shape = RunShape(table)
+    assert blocks_of(table) == []
+    assert decode_run(shape, encode_run(shape, []), expand) == []
+    table.ensure_group()
+    found = decode_run(shape, encode_run(shape, blocks_of(table)), expand)
+    assert len(read_back(table, found)) == 1
+
+
+def test_compression_is_undone() -> None:
+    table = table_of(StateKind.COUNT, groups=500, rows=900)
+    shape = RunShape(table)
+    [block] = blocks_of(table, 1 << 20)
+    packed = compress_block(shape, block, compress)
+    assert len(packed) < len(block) * 0.7
+    assert is_compressed(shape, packed)
+    assert not is_compressed(shape, block)
+    assert expanded_size(shape, packed) == len(block)
+    assert expand_block(shape, packed, expand) == block
+    assert compress_block(shape, packed, compress) == packed
+    with pytest.raises(RunError, match="are allowed"):
+        expand_block(shape, packed, expand, len(block) - 1)
+
+
+def test_any_damaged_byte_is_found() -> None:
+    table = table_of(StateKind.SUM_DOUBLE, groups=3, rows=9)
+    shape = RunShape(table)
+    run = encode_run(shape, [compress_block(shape, block, compress, 1) for block in blocks_of(table)])
+    for at in range(len(run)):
+        for bit in (1, 128):
+            broken = bytearray(run)
+            broken[at] ^= bit
+            with pytest.raises(RunError):
+                decode_run(shape, broken, expand)
+    for size in range(len(run)):
+        with pytest.raises(RunError):
+            decode_run(shape, run[:size], expand)
+    with pytest.raises(RunError):
+        decode_run(shape, run + b"\0", expand)
+
+
+def reseal(block: bytearray) -> bytes:
+    block[8:16] = key_hash(bytes(block[16:])).to_bytes(8, "little")
+    return bytes(block)
+
+
+@pytest.mark.parametrize("state", list(StateKind))
+def test_blocks_made_to_harm_are_refused_or_sound(state: StateKind) -> None:
+    """With the checksum made right again: whatever is accepted can be merged and written."""
+    table = table_of(state, groups=3, rows=12)
+    shape = RunShape(table)
+    source = random.Random(5)
+    [block] = blocks_of(table, 1 << 20)
+    refused = 0
+    for _ in range(400):
+        broken = bytearray(block)
+        for _ in range(source.choice([1, 1, 2])):
+            at = source.randrange(32 + 8 * 2, len(block))
+            broken[at] = source.choice([0, 1, 127, 128, 255, broken[at] ^ 1])
+        data = reseal(broken)
+        try:
+            check_block(shape, data)
+        except RunError:
+            refused += 1
+            with pytest.raises(RunError):
+                decode_run(shape, encode_run(shape, [data]), expand)
+            continue
+        merged = Merger(shape, [[data], [data]]).next_block(1 << 20)
+        assert merged is not None
+        check_block(shape, merged)
+    assert refused > 100
+
+
+def test_what_is_no_run_of_ours() -> None:
+    table = table_of(StateKind.COUNT)
+    run = encode_run(RunShape(table), blocks_of(table))
+    other = RunShape(GroupTable([Kind.STRING], [StateKind.COUNT]))
+    with pytest.raises(RunError, match="other keys"):
+        decode_run(other, run, expand)
+    seeded = RunShape(GroupTable(table.key_kinds, table.state_kinds, 7))
+    with pytest.raises(RunError, match="seed"):
+        decode_run(seeded, run, expand)
+    with pytest.raises(RunError, match="version 9"):
+        decode_run(other, run[:4] + b"\x09" + run[5:], expand)
+    with pytest.raises(RunError, match="begin"):
+        decode_run(other, b"\x1f\x8b" + bytes(100), expand)
+    with pytest.raises(RunError, match="are allowed"):
+        decode_run(RunShape(table), run, expand, bytes_max=10)
+    with pytest.raises(RunError, match="are allowed"):
+        decode_run(RunShape(table), run, expand, block_bytes_max=100)
+
+
+def test_groups_out_of_order_are_refused() -> None:
+    table = table_of(StateKind.COUNT, groups=100)
+    shape = RunShape(table)
+    blocks = blocks_of(table, 100)
+    with pytest.raises(RunError, match="go on"):
+        decode_run(shape, encode_run(shape, blocks[::-1]), expand)
+    with pytest.raises(RunError):
+        Merger(shape, [blocks[::-1]]).next_block(1 << 20)
+
+
+def test_a_checksum_alone() -> None:
+    table = table_of(StateKind.COUNT)
+    [block] = blocks_of(table, 1 << 20)
+    check_sum(block)
+    with pytest.raises(RunError, match="checksum"):
+        check_sum(block[:-1])
+
+
+def test_a_filled_table_is_only_read() -> None:
+    table = table_of(StateKind.COUNT)
+    found = read_back(table, blocks_of(table))
+    assert found.ordered
+    with pytest.raises(RuntimeError, match="filled from runs"):
+        found.merge(table)
+    with pytest.raises(ValueError, match="empty table"):
+        Merger(RunShape(table), [blocks_of(table)]).fill(table, 10, 1000)
+
+
+def test_tables_of_other_seeds_do_not_mix() -> None:
+    with pytest.raises(ValueError, match="hashes"):
+        SortedTable(RunShape(table_of(StateKind.COUNT)), GroupTable([Kind.STRING, Kind.BIGINT], [StateKind.COUNT], 1))
+
+
+def test_errors_of_a_source_come_through() -> None:
+    table = table_of(StateKind.COUNT, groups=100)
+
+    def source() -> Any:
+        yield blocks_of(table, 100)[0]
+        raise OSError("gone")
+
+    merger = Merger(RunShape(table), [source()])
+    with pytest.raises(OSError, match="gone"):
+        merger.next_block(1 << 20)
+
+
+def test_update_until_stops_and_goes_on() -> None:
+    keys = [Column.from_list(Kind.BIGINT, list(range(5000)))]
+    table = GroupTable([Kind.BIGINT], [StateKind.COUNT])
+    done = table.update_until(keys, [None], [None], 5000, None, 0, 10_000)
+    assert 0 < done < 5000
+    assert done % 256 == 0
+    assert table.entry_bytes >= 10_000
+    assert len(table) == done
+    table.clear()
+    assert len(table) == table.entry_bytes == 0
+    assert table.update_until(keys, [None], [None], 5000, None, done) == 5000
+    assert len(table) == 5000 - done
+    table.check()
+    table.clear(keep_memory=False)
+    assert table.bytes_used < 400
+    table.check()
