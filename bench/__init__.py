@@ -1,0 +1,1 @@
+"""Benchmarks: ours and a rival in the same run; see bench/harness.py."""
