@@ -1,0 +1,89 @@
+"""Disks that forget what was not synced, tear writes, fill up and rot."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+
+from sortedcontainers import SortedDict
+
+from srt.automaton import Delete, Put, Write, WriteAt
+
+SECTOR_BYTES = 512
+
+
+class KeyValueDisk:
+    """A store of keys and values with atomic, ordered writes, as SQLite's WAL gives them."""
+
+    def __init__(self) -> None:
+        self.durable: SortedDict[bytes, bytes] = SortedDict()
+        self.waiting: deque[Write] = deque()
+        self.busy_until = 0.0
+
+    def sync(self) -> None:
+        """Makes the oldest waiting write durable."""
+        self._apply(self.waiting.popleft())
+
+    def crash(self, rng: random.Random) -> None:
+        """Some of the waiting writes, oldest first, had reached the disk."""
+        for _ in range(rng.randint(0, len(self.waiting))):
+            self.sync()
+        self.waiting.clear()
+
+    def rot(self, rng: random.Random, prefix: bytes = b"") -> bytes | None:
+        """Flips a bit of one value under `prefix`; returns its key."""
+        keys = [key for key in self.durable if key.startswith(prefix) and self.durable[key]]
+        if not keys:
+            return None
+        key = rng.choice(keys)
+        value = bytearray(self.durable[key])
+        value[rng.randrange(len(value))] ^= 1 << rng.randrange(8)
+        self.durable[key] = bytes(value)
+        return key
+
+    def _apply(self, write: Write) -> None:
+        for change in write.changes:
+            if isinstance(change, Put):
+                self.durable[change.key] = change.value
+            elif isinstance(change, Delete):
+                for key in list(self.durable.irange(change.first, change.last, inclusive=(True, False))):
+                    del self.durable[key]
+            else:
+                raise TypeError(f"{change} in a store of keys and values")
+
+
+class FileDisk:
+    """A preallocated file: what was not synced may be there in part."""
+
+    def __init__(self, size: int) -> None:
+        self.durable = bytearray(size)
+        self.waiting: deque[Write] = deque()
+        self.busy_until = 0.0
+
+    def sync(self) -> None:
+        """Makes the oldest waiting write durable."""
+        for change in self.waiting.popleft().changes:
+            assert isinstance(change, WriteAt)
+            self._place(change.offset, change.data)
+
+    def crash(self, rng: random.Random) -> None:
+        """Each sector of each waiting write may have reached the disk or not."""
+        for write in self.waiting:
+            for change in write.changes:
+                assert isinstance(change, WriteAt)
+                start = 0
+                while start < len(change.data):
+                    end = start + SECTOR_BYTES - (change.offset + start) % SECTOR_BYTES
+                    if rng.random() < 0.5:
+                        self._place(change.offset + start, change.data[start:end])
+                    start = end
+        self.waiting.clear()
+
+    def rot(self, rng: random.Random, first: int, last: int) -> None:
+        """Flips a bit in [first, last)."""
+        self.durable[rng.randrange(first, last)] ^= 1 << rng.randrange(8)
+
+    def _place(self, offset: int, data: bytes) -> None:
+        if offset < 0 or offset + len(data) > len(self.durable):
+            raise ValueError(f"write at {offset} of {len(data)} bytes leaves the file")
+        self.durable[offset : offset + len(data)] = data

@@ -1,0 +1,211 @@
+"""The simulator: processes around the real cores, in virtual time, with seeded faults.
+
+One seed gives one run. `World.run` handles events in the order of their times; after each step it calls the checks. When
+something raises, the last steps are in `World.story`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from srt.automaton import (
+    NEVER,
+    WAKE,
+    Core,
+    Instant,
+    PeerLost,
+    Received,
+    Ref,
+    Send,
+    Stored,
+    StoreFailed,
+    Write,
+)
+from tests.sim.disk import FileDisk, KeyValueDisk
+from tests.sim.network import Network
+
+Disk = KeyValueDisk | FileDisk
+WALL_START_US = 1_764_000_000_000_000
+FSYNC_S = 0.002
+STEPS_TOLD = 200
+
+
+@dataclass
+class Process:
+    """A machine of the simulated fleet; the core dies with a crash, the disks stay."""
+
+    address: str
+    start: Callable[[Process], Core]
+    """Makes the core from what the disks hold; called at each boot."""
+    disks: dict[str, Disk] = field(default_factory=dict)
+    boot: int = 0
+    core: Core | None = None
+    paused_until: float = 0.0
+    full: bool = False
+    """Its disks refuse every write."""
+    clock_ahead_us: int = 0
+    inbox: deque[Any] = field(default_factory=deque)
+    wake_at: float = NEVER
+
+
+class World:
+    """Processes, their network and their time."""
+
+    def __init__(self, seed: int, network: Network | None = None) -> None:
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.network = network or Network()
+        self.now = 0.0
+        self.processes: dict[str, Process] = {}
+        self.checks: list[Callable[[Process], None]] = []
+        """Called with the process after each event that it handled."""
+        self.observers: list[Callable[[Process, Any], None]] = []
+        """Called with each effect that is for nobody here: what a core tells the world above it."""
+        self.crash_chance = 0.0
+        """The chance, per effect, that the process dies right before carrying it out."""
+        self.story: deque[str] = deque(maxlen=STEPS_TOLD)
+        self.steps = 0
+        self._queue: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = count()
+
+    # processes
+
+    def spawn(self, address: str, start: Callable[[Process], Core], **disks: Disk) -> Process:
+        process = Process(address, start, disks)
+        self.processes[address] = process
+        self.boot(process)
+        return process
+
+    def boot(self, process: Process) -> None:
+        """Starts a process that is down."""
+        assert process.core is None, f"{process.address} is up"
+        process.boot += 1
+        process.core = process.start(process)
+        self._tell(process, "boots")
+        self._plan_wake(process)
+
+    def crash(self, process: Process) -> None:
+        """Kills a process; what its disks had not synced may be gone."""
+        process.core = None
+        process.inbox.clear()
+        process.wake_at = NEVER
+        process.paused_until = 0.0
+        for disk in process.disks.values():
+            disk.crash(self.rng)
+        self._tell(process, "crashes")
+
+    def pause(self, process: Process, seconds: float) -> None:
+        """It handles nothing for a while, then everything at once, as a stopped virtual machine."""
+        process.paused_until = self.now + seconds
+        self._tell(process, f"pauses for {seconds:.1f} s")
+        self.at(process.paused_until, lambda: self._drain(process))
+
+    def instant(self, process: Process) -> Instant:
+        return Instant(self.now, WALL_START_US + int(self.now * 1e6) + process.clock_ahead_us)
+
+    # time
+
+    def at(self, when: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self._queue, (max(when, self.now), next(self._order), action))
+
+    def after(self, seconds: float, action: Callable[[], None]) -> None:
+        self.at(self.now + seconds, action)
+
+    def run(self, until: float, enough: Callable[[], bool] = lambda: False) -> None:
+        """Goes on until the time has come or it is enough."""
+        while self._queue and self._queue[0][0] <= until:
+            self.now, _, action = heapq.heappop(self._queue)
+            action()
+            if enough():
+                return
+        self.now = max(self.now, until)
+
+    # events and effects
+
+    def give(self, process: Process, event: Any) -> None:
+        """An event for a process, now; it is lost when the process is down."""
+        if process.core is None:
+            return
+        process.inbox.append(event)
+        self._drain(process)
+
+    def _drain(self, process: Process) -> None:
+        while process.inbox and process.core is not None and self.now >= process.paused_until:
+            event = process.inbox.popleft()
+            self.steps += 1
+            self._tell(process, event)
+            effects = process.core.handle(event, self.instant(process))
+            for effect in effects:
+                if self.crash_chance and self.rng.random() < self.crash_chance:
+                    self.crash(process)
+                    break
+                self._carry_out(process, effect)
+            if process.core is not None:
+                self._plan_wake(process)
+                for check in self.checks:
+                    check(process)
+
+    def _carry_out(self, process: Process, effect: Any) -> None:
+        if isinstance(effect, Send):
+            self._send(process, effect)
+        elif isinstance(effect, Write):
+            self._write(process, effect)
+        else:
+            for observer in self.observers:
+                observer(process, effect)
+
+    def _send(self, process: Process, effect: Send) -> None:
+        assert process.core is not None
+        sender = process.core.ref
+        for when in self.network.arrivals(process.address, effect.to.address, self.now, self.rng):
+            self.at(when, lambda: self._arrive(sender, effect))
+
+    def _arrive(self, sender: Ref, effect: Send) -> None:
+        receiver = self.processes.get(effect.to.address)
+        if receiver is not None and receiver.core is not None and receiver.boot == effect.to.boot:
+            self.give(receiver, Received(sender, effect.message))
+        else:
+            origin = self.processes[sender.address]
+            if origin.boot == sender.boot:
+                self.give(origin, PeerLost(effect.to))
+
+    def _write(self, process: Process, effect: Write) -> None:
+        if process.full:
+            self.after(
+                FSYNC_S, lambda: self.give(process, StoreFailed(effect.token, "no space left on device"))
+            )
+            return
+        boot, disk = process.boot, process.disks[effect.store]
+        disk.waiting.append(effect)
+        disk.busy_until = max(disk.busy_until, self.now + FSYNC_S * (0.5 + self.rng.random()))
+
+        def synced() -> None:
+            if process.boot == boot and process.core is not None:
+                disk.sync()
+                self.give(process, Stored(effect.token))
+
+        self.at(disk.busy_until, synced)
+
+    def _plan_wake(self, process: Process) -> None:
+        assert process.core is not None
+        when, boot = process.core.wake_at, process.boot
+        if when == process.wake_at or when == NEVER:
+            process.wake_at = when
+            return
+        process.wake_at = when
+
+        def wake() -> None:
+            if process.boot == boot and process.core is not None and process.wake_at == when:
+                process.wake_at = NEVER
+                self.give(process, WAKE)
+
+        self.at(when, wake)
+
+    def _tell(self, process: Process, what: Any) -> None:
+        self.story.append(f"{self.now:10.4f} {process.address}: {what}")
