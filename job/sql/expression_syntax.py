@@ -163,7 +163,9 @@ class ExpressionReader:
         target = node.args["to"]
         operand = self.read(node.this)
         numbers = tuple(
-            int(number.this.this) for number in target.expressions if isinstance(number, exp.DataTypeParam)
+            int(number.name)
+            for number in target.expressions
+            if isinstance(number, exp.DataTypeParam) and number.name.isascii() and number.name.isdigit()
         )
         if len(numbers) != len(target.expressions) or target.args.get("nested"):
             raise SqlError(
@@ -265,6 +267,8 @@ class ExpressionReader:
         call = self.read(node.this)
         if not isinstance(call, Apply):
             self._refuse(node)
+        if call.filter is not None:
+            raise SqlError("an aggregate takes one FILTER", self._sql, call.position, "Join the conditions with AND.")
         condition = self.read(node.expression.this)
         return Apply(call.function, call.arguments, call.position, call.distinct, condition)
 
@@ -282,11 +286,13 @@ class ExpressionReader:
 
     def _extract(self, node: Any) -> Node:
         operand = self.read(node.expression)
+        if not isinstance(node.this, exp.Var | exp.Literal):
+            raise SqlError("EXTRACT takes the name of a unit", self._sql, operand.position, "Write extract(HOUR FROM time).")
         return Apply("extract", (String(node.this.name, operand.position), operand), operand.position)
 
     def _interval(self, node: Any) -> Node:
         unit, amount = node.args.get("unit"), node.this
-        if isinstance(unit, exp.IntervalSpan) or amount is None:
+        if amount is None or not (unit is None or isinstance(unit, exp.Var)):
             self._refuse(node)
         text = amount.name if isinstance(amount, exp.Literal) else ""
         return Interval(text, unit.name if unit is not None else "", _start(node))

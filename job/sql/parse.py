@@ -14,8 +14,10 @@ from sqlglot.tokenizer_core import TokenType
 from job.errors import SqlError
 from job.sql.dialect import PlainSpark
 from job.sql.expression_syntax import ExpressionReader
-from job.sql.limits import NESTING_MAX, SQL_CHARACTERS_MAX, TOKENS_MAX
+from job.sql.leftovers import READ, refuse_leftovers
+from job.sql.limits import SQL_CHARACTERS_MAX
 from job.sql.syntax import Item, Node, OrderTerm, Select
+from job.sql.token_checks import check_tokens
 
 _SUBQUERY = "Write a subquery in FROM: SELECT ... FROM (SELECT ... GROUP BY ...)."
 _ONE_SOURCE = "A query reads one source; join the results of several jobs in Spark."
@@ -40,8 +42,6 @@ _REFUSED_CLAUSES = {
     "exclude": ("EXCLUDE", "Write the columns one by one."),
     "operation_modifiers": ("SELECT", "Leave the modifiers out."),
 }
-_MEANINGLESS = frozenset(("->", "->>", "#>", "#>>", "=>", "|>", "{", "}", "@", "$", "?", "??", "&&", "^"))
-_KNOWN_CLAUSES = {"expressions", "from_", "where", "group", "having", "order", "limit", "distinct"}
 
 
 def parse(sql: str) -> Select:
@@ -54,7 +54,7 @@ def parse(sql: str) -> Select:
         raise SqlError("the query is empty", sql, None, "Write for example: SELECT count(*) FROM access")
     try:
         tokens = PlainSpark().tokenize(sql)
-        _check_tokens(sql, tokens)
+        check_tokens(sql, tokens)
         roots = PlainSpark().parser().parse(tokens, sql)
         return _StatementReader(sql, tokens).statement(roots)
     except RecursionError:
@@ -66,27 +66,6 @@ def parse(sql: str) -> Select:
     except SqlglotError:
         message = "the text cannot be cut into words: a quote, a backtick or a comment is not closed"
         raise SqlError(message, sql) from None
-
-
-def _check_tokens(sql: str, tokens: Sequence[Any]) -> None:
-    if len(tokens) > TOKENS_MAX:
-        raise SqlError(f"the query has {len(tokens)} words and signs, the limit is {TOKENS_MAX}", sql)
-    if not tokens or tokens[0].text.upper() not in ("SELECT", "WITH", "("):
-        position = tokens[0].start if tokens else None
-        raise SqlError(
-            "a query starts with SELECT", sql, position, "Write for example: SELECT count(*) FROM access"
-        )
-    depth, before = 0, ""
-    for token in tokens:
-        if before in (",", "(") and token.text == ",":
-            raise SqlError("an expression is missing before this comma", sql, token.start)
-        before = token.text
-        if token.text in _MEANINGLESS and token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER):
-            raise SqlError(f"{token.text} means nothing here", sql, token.start)
-        if token.text in ("(", ")"):
-            depth += 1 if token.text == "(" else -1
-        if depth > NESTING_MAX:
-            raise SqlError(f"more than {NESTING_MAX} parentheses inside each other", sql, token.start)
 
 
 def _parse_error(sql: str, error: ParseError) -> SqlError:
@@ -115,14 +94,14 @@ class _StatementReader:
 
     def statement(self, roots: Sequence[Any]) -> Select:
         statements = [root for root in roots if root is not None and not isinstance(root, exp.Semicolon)]
-        if len(statements) != 1:
-            raise SqlError("more than one statement", self._sql, self._keyword(";"), "Write one SELECT.")
-        return self._query(statements[0], 0)
+        select = self._query(statements[0], 0)
+        refuse_leftovers(self._sql, statements[0])
+        return select
 
     def _keyword(self, word: str) -> int | None:
         """Where a keyword stands first; None where the text has none (a comma join has no JOIN)."""
         for token in self._tokens:
-            if token.text.upper().startswith(word):
+            if token.text.upper().startswith(word) and token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER):
                 return int(token.start)
         return None
 
@@ -139,6 +118,7 @@ class _StatementReader:
         if not node.expressions:
             raise SqlError("SELECT names no column", self._sql, self._keyword("SELECT"), "Write SELECT count(*).")
         self._refuse_clauses(node)
+        self._refuse_disorder(node)
         source, source_position, alias = self._source(node, depth)
         group = node.args.get("group")
         having, where, limit = (node.args.get(part) for part in ("having", "where", "limit"))
@@ -165,9 +145,22 @@ class _StatementReader:
             source_position=source_position,
         )
 
+    def _refuse_disorder(self, node: Any) -> None:
+        """sqlglot takes WHERE, GROUP BY ... in any order, Spark in one. A clause's mark lies at its end."""
+        end = -1
+        for clause in ("where", "group", "having", "order", "limit"):
+            part = node.args.get(clause)
+            if part is None:
+                continue
+            if part.meta["start"] < end:
+                word = {"group": "GROUP BY", "order": "ORDER BY"}.get(clause, clause.upper())
+                advice = "The order is WHERE, GROUP BY, HAVING, ORDER BY, LIMIT."
+                raise SqlError(f"{word} stands too early", self._sql, self._keyword(word), advice)
+            end = part.meta["start"]
+
     def _refuse_clauses(self, node: Any) -> None:
         for clause, value in node.args.items():
-            if not value or clause in _KNOWN_CLAUSES:
+            if not value or clause in READ[exp.Select]:
                 continue
             word, advice = _REFUSED_CLAUSES.get(clause, (clause.rstrip("_").upper(), ""))
             raise SqlError(f"{word} is not supported", self._sql, self._keyword(word), advice)
@@ -218,6 +211,10 @@ class _StatementReader:
         for form in ("rollup", "cube", "grouping_sets", "totals"):
             if group.args.get(form):
                 self._refuse_grouping(form)
+        if group.args.get("all") is False:
+            raise SqlError("GROUP BY DISTINCT is not supported", self._sql, self._keyword("GROUP"), "Write GROUP BY.")
+        if not group.args.get("all") and not group.expressions:
+            raise SqlError("GROUP BY names nothing", self._sql, self._keyword("GROUP"), "Write GROUP BY path.")
         for node in group.expressions:
             if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
                 self._refuse_grouping(type(node).__name__)
