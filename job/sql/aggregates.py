@@ -88,6 +88,8 @@ class AggregateList:
                 return (cast(argument, DOUBLE),)
             if not kind.is_numeric:
                 advice = "Write CAST(x AS BIGINT), AS DOUBLE or AS DECIMAL(p, s)." if kind == STRING else ""
+                if kind == BOOLEAN:
+                    advice = "Write count_if(condition)" + ("." if plan == "sum" else " / count(*).")
                 self._fail(f"{node.function} takes a number, not a {kind}", node, advice)
         elif kind.kind not in (*_ORDERED, Kind.NULL):
             self._fail(f"{node.function} does not take a {kind}", node)

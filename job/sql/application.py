@@ -11,10 +11,24 @@ from job.plan import Call, Expr, Literal
 from job.sql import coercion
 from job.sql.coercion import can_cast, cast
 from job.sql.literals import BIGINT_MAX, BIGINT_MIN, timestamp_micros
+from job.sql.scope import status_class_advice
 from job.sql.syntax import Apply
 from job.types import BIGINT, DOUBLE, NULL, STRING, TIMESTAMP, Kind, Type
 
 _ORDERED = (Kind.BOOLEAN, Kind.BIGINT, Kind.DECIMAL, Kind.DOUBLE, Kind.STRING, Kind.TIMESTAMP, Kind.NULL)
+
+
+_TIME_ADVICE = "Write TIMESTAMP '2024-05-01 10:00:00', or timestamp_seconds(n) for seconds since 1970."
+
+
+def _literal_advice(text: str, target: Type) -> str:
+    """What to write instead of a text that is no `target`."""
+    if target == TIMESTAMP:
+        return "A time is written '2024-05-01 10:00:00', with a zone '2024-05-01 10:00:00+02:00'."
+    return status_class_advice(text) or f"Write a {target}, or CAST the other side."
+
+
+_COMPARING = ("comparison", "between", "in")
 
 
 class Application:
@@ -66,9 +80,7 @@ class Application:
         if isinstance(argument, Literal) and isinstance(argument.value, str) and argument.type == STRING:
             folded = fold_text(argument, target)
             if folded is None:
-                self.fail(
-                    f"{argument.value!r} is no {target}", f"Write a {target}, or CAST the other side.", index
-                )
+                self.fail(f"{argument.value!r} is no {target}", _literal_advice(argument.value, target), index)
             return folded if isinstance(folded, Literal) else cast(argument, target)
         return cast(argument, target)
 
@@ -102,7 +114,9 @@ class Application:
             listed = " and ".join(dict.fromkeys(str(one) for one in types if one != NULL))
             self.fail(
                 f"{self.function.names[0]} cannot mix {listed}",
-                "CAST one to the type of the other.",
+                _TIME_ADVICE
+                if TIMESTAMP in types and self.function.rule in _COMPARING
+                else "CAST one to the type of the other.",
                 indices[-1],
             )
         if found.kind not in _ORDERED:

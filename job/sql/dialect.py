@@ -74,7 +74,7 @@ class PlainParser(SparkParser):
         comma = self._curr if self._match(TokenType.COMMA, advance=False) else None
         join = super()._parse_join(*args, **kwargs)
         if comma is not None and join is None:
-            self.raise_error("a source is missing behind this comma", comma)
+            self.raise_error("something is missing behind this comma", comma)
         return join
 
     def _parse_table_parts(self, *args: Any, **kwargs: Any) -> Any:

@@ -34,6 +34,9 @@ _PREDICATES = (*_COMPARISONS, exp.RegexpLike, exp.Like, exp.Escape, exp.In, exp.
 _CHAINS: dict[type, str] = {exp.And: "and", exp.Or: "or", exp.DPipe: "||"}
 _SUFFIXED = re.compile(r"(\.?[0-9][0-9.eE+-]*)(BD|[LDSYF])", re.IGNORECASE)
 
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_ADDRESS = re.compile(r"[0-9]+(?:\.[0-9]+){2,3}(?:/[0-9]+)?")
+
 _ADVICE: dict[type, str] = {
     exp.Window: "Window functions (OVER) rank rows of a result; LIMIT with ORDER BY often does.",
     exp.Subquery: "A subquery may stand in FROM only.",
@@ -71,8 +74,8 @@ class ExpressionReader:
         if node is None:
             raise SqlError("an expression is missing", self._sql, None)
         what = {"Window": "OVER", "Subquery": "a subquery here", "Select": "a subquery here"}
-        name = what.get(type(node).__name__, type(node).__name__.upper())
-        raise SqlError(f"{name} is not supported", self._sql, _start(node), advice)
+        name = what.get(type(node).__name__, _CAMEL.sub(" ", type(node).__name__).upper())
+        raise SqlError(f"{name} is not supported", self._sql, start_of(node), advice)
 
     def _chain(self, node: Any) -> Node:
         """a AND b AND c (also OR, ||) as one call: the tree leans left and can be thousands deep."""
@@ -97,7 +100,7 @@ class ExpressionReader:
         bare = operand.this if isinstance(operand, exp.Paren) and not operand.meta.get("written") else operand
         if isinstance(bare, kinds):
             raise SqlError(
-                "which operator binds first is not clear here", self._sql, _start(bare), "Write parentheses."
+                "which operator binds first is not clear here", self._sql, start_of(bare), "Write parentheses."
             )
 
     def _paren(self, node: Any) -> Node:
@@ -105,10 +108,11 @@ class ExpressionReader:
 
     def _column(self, node: Any) -> Node:
         parts = tuple(part.name for part in node.parts)
-        return Name(parts, _start(node.parts[0]))
+        return Name(parts, start_of(node.parts[0]))
 
     def _dot(self, node: Any) -> Node:
         """window(...).start; and a.b.c.d.e, of which sqlglot makes a column of four parts and dots."""
+        self._refuse_address(node)
         left = self.read(node.this)
         if isinstance(left, Apply) and left.function == "window" and node.expression.name.lower() in ("start", "end"):
             return Apply(f"window {node.expression.name.lower()}", left.arguments, left.position)
@@ -116,8 +120,18 @@ class ExpressionReader:
             self._refuse(node)
         return Name((*left.parts, node.expression.name), left.position)
 
+    def _refuse_address(self, node: Any) -> None:
+        """10.0.0.1 without quotes."""
+        start = start_of(node)
+        address = _ADDRESS.match(self._sql, start) if start is not None else None
+        if address:
+            advice = f"Put it in quotes: '{address[0]}'."
+            if "/" in address[0]:
+                advice = "Addresses are texts: for 10.0.0.0/8 write remote_addr LIKE '10.%'."
+            raise SqlError(f"{address[0]} is no number", self._sql, start, advice)
+
     def _literal(self, node: Any) -> Node:
-        start = _start(node)
+        start = start_of(node)
         if not node.is_string:
             return Number(node.this, "", start)
         if start is None:
@@ -127,21 +141,21 @@ class ExpressionReader:
     def _strings(self, node: Any) -> Node:
         """'a' 'b': adjacent strings are one."""
         parts = node.expressions
-        start = _start(parts[0])
+        start = start_of(parts[0])
         if start is None or not all(isinstance(part, exp.Literal) and part.is_string for part in parts):
             self._refuse(node)
         return String(read_strings(self._sql, start, len(parts)), start)
 
     def _raw_string(self, node: Any) -> Node:
-        return String(node.this, _start(node))
+        return String(node.this, start_of(node))
 
     def _constant(self, node: Any) -> Node:
-        return Constant(node.this if isinstance(node, exp.Boolean) else None, _start(node))
+        return Constant(node.this if isinstance(node, exp.Boolean) else None, start_of(node))
 
     def _placeholder(self, node: Any) -> Node:
         if not node.this or node.args.get("widget"):
-            raise SqlError("a parameter needs a name", self._sql, _start(node), "Write :name.")
-        start = _start(node)
+            raise SqlError("a parameter needs a name", self._sql, start_of(node), "Write :name.")
+        start = start_of(node)
         return Parameter(str(node.this), None if start is None else start - 1)
 
     def _negative(self, node: Any) -> Node:
@@ -159,7 +173,7 @@ class ExpressionReader:
         written = _SUFFIXED.fullmatch(self._sql[node.meta.get("start", 0) : node.meta.get("end", -1) + 1])
         if written:
             # sqlglot makes 5L a cast; CAST(5 AS BIGINT) and 5::BIGINT end elsewhere.
-            return Number(written[1], written[2].upper(), _start(node))
+            return Number(written[1], written[2].upper(), start_of(node))
         target = node.args["to"]
         operand = self.read(node.this)
         numbers = tuple(
@@ -178,7 +192,7 @@ class ExpressionReader:
             kind = str(target.args.get("kind"))
         self._check_timestamp(operand)
         name = "try_cast" if node.args.get("safe") else "cast"
-        return Apply(name, (operand, TypeName(kind, numbers, _start(target))), operand.position)
+        return Apply(name, (operand, TypeName(kind, numbers, start_of(target))), operand.position)
 
     def _check_timestamp(self, operand: Node) -> None:
         """Refuses TIMESTAMP 'text' whose text is no time: the literal is wrong whatever the log says."""
@@ -205,7 +219,7 @@ class ExpressionReader:
 
     def _in(self, node: Any) -> Node:
         if node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
-            raise SqlError("IN takes a list of values", self._sql, _start(node), "Write x IN (1, 2, 3).")
+            raise SqlError("IN takes a list of values", self._sql, start_of(node), "Write x IN (1, 2, 3).")
         self._refuse_unclear(node.this, (exp.Not, *_PREDICATES))
         subject = self.read(node.this)
         return Apply("in", (subject, *(self.read(value) for value in node.expressions)), subject.position)
@@ -213,7 +227,7 @@ class ExpressionReader:
     def _between(self, node: Any) -> Node:
         if node.args.get("symmetric") is not None:
             raise SqlError(
-                "BETWEEN SYMMETRIC is not supported", self._sql, _start(node), "Write x BETWEEN low AND high."
+                "BETWEEN SYMMETRIC is not supported", self._sql, start_of(node), "Write x BETWEEN low AND high."
             )
         for operand in (node.this, node.args["low"], node.args["high"]):
             self._refuse_unclear(operand, (exp.Not, *_PREDICATES))
@@ -252,7 +266,7 @@ class ExpressionReader:
 
     def _call(self, node: Any) -> Node:
         name = node.this if isinstance(node.this, str) else node.this.name
-        start = _start(node)
+        start = start_of(node)
         nodes, distinct = list(node.expressions), False
         if len(nodes) == 1 and isinstance(nodes[0], exp.Distinct):
             nodes, distinct = list(nodes[0].expressions), True
@@ -295,20 +309,20 @@ class ExpressionReader:
         if amount is None or not (unit is None or isinstance(unit, exp.Var)):
             self._refuse(node)
         text = amount.name if isinstance(amount, exp.Literal) else ""
-        return Interval(text, unit.name if unit is not None else "", _start(node))
+        return Interval(text, unit.name if unit is not None else "", start_of(node))
 
     def _star(self, node: Any) -> Node:
-        return Star(_start(node))
+        return Star(start_of(node))
 
 
-def _start(node: Any) -> int | None:
+def start_of(node: Any) -> int | None:
     """Where a node was written, or where the first of its parts was."""
     if not isinstance(node, exp.Expr):
         return None
     own = node.meta.get("start")
     starts = [own] if own is not None else []
     for part in node.iter_expressions():
-        start = _start(part)
+        start = start_of(part)
         if start is not None:
             starts.append(start)
             break

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from job import foreign_functions
 from job.errors import SqlError
 from job.functions import AGGREGATES, REFUSED, SQL_FUNCTIONS
 from job.plan import Call, ColumnRef, Expr, Literal
@@ -29,6 +30,8 @@ class Analyzer:
         self.aggregates = AggregateList(sql)
         self.window = WindowSlot(sql)
         self.used_parameters: set[str] = set()
+        self.item_names: frozenset[str] = frozenset()
+        """The aliases of SELECT in lower case."""
 
     def row(self, node: Node, place: str, aliases: Mapping[str, Expr] | None = None) -> Expr:
         """An expression over one line. `place` names the clause, for the error where it calls an aggregate.
@@ -73,7 +76,7 @@ class _Walk:
             case Number():
                 return self._number(node)
             case String():
-                return Literal(node.value, STRING)
+                return self._string(node)
             case Constant():
                 return Literal(node.value, NULL if node.value is None else BOOLEAN)
             case Parameter():
@@ -86,6 +89,13 @@ class _Walk:
             case Star():
                 raise self._fail("* stands only in count(*)", node)
         raise self._fail("this is no value", node)
+
+    def _string(self, node: String) -> Literal:
+        """Double quotes make a text; who knows other engines writes a column's name in them."""
+        if node.position is not None and self._a.sql[node.position] == '"' and self._a.scope.find((node.value,)):
+            advice = f"Write {node.value} or `{node.value}` for the column, '{node.value}' for the text."
+            raise self._fail(f'"{node.value}" is a text here, and the name of a column', node, advice)
+        return Literal(node.value, STRING)
 
     def _number(self, node: Number) -> Literal:
         try:
@@ -110,7 +120,10 @@ class _Walk:
             return opened
         if node.parts[-1].lower() in ("current_timestamp", "current_date", "current_user"):
             raise self._fail(f"{node} is not supported", node, REFUSED["now"])
-        raise self._fail(f"there is no column {node}", node, self._a.scope.advice(str(node), self._aliases))
+        advice = self._a.scope.advice(str(node), self._aliases)
+        if self._no_aggregates == "WHERE" and str(node).lower() in self._a.item_names:
+            advice = f"{node} is a column of the result: write the condition in HAVING."
+        raise self._fail(f"there is no column {node}", node, advice)
 
     def _window_column(self, node: Name) -> Expr | None:
         """`window`, `w.start`, `window.end`: the window that this query groups by."""
@@ -146,10 +159,13 @@ class _Walk:
     def _unknown(self, node: Apply) -> SqlError:
         names = (*SQL_FUNCTIONS, *AGGREGATES, "window")
         known = [name for name in names if name.isidentifier() and len(name) > 2]  # `or` is close to everything
-        advice = REFUSED.get(node.function) or did_you_mean(node.function, known)
-        what = "not supported" if node.function in REFUSED else "unknown"
+        refused = REFUSED.get(node.function) or foreign_functions.advice_on(node.function)
+        advice = refused or did_you_mean(node.function, known) or "docs/SQL.md lists the functions."
+        written = node.function
+        if node.position is not None and self._a.sql[node.position :].lower().startswith(written):
+            written = self._a.sql[node.position : node.position + len(written)]
         return self._fail(
-            f"the function {node.function} is {what}", node, advice or "docs/SQL.md lists the functions."
+            f"the function {written} is {'not supported' if refused else 'unknown'}", node, advice
         )
 
     def _window(self, node: Apply) -> Expr:

@@ -13,13 +13,16 @@ from sqlglot.tokenizer_core import TokenType
 
 from job.errors import SqlError
 from job.sql.dialect import PlainSpark
-from job.sql.expression_syntax import ExpressionReader
+from job.sql.expression_syntax import ExpressionReader, start_of
 from job.sql.leftovers import READ, refuse_leftovers
 from job.sql.limits import SQL_CHARACTERS_MAX
+from job.sql.parse_errors import parse_error
 from job.sql.syntax import Item, Node, OrderTerm, Select
 from job.sql.token_checks import check_tokens
+from job.sql.unclosed import unclosed
 
 _SUBQUERY = "Write a subquery in FROM: SELECT ... FROM (SELECT ... GROUP BY ...)."
+_FILES = "Write FROM access; files are given on the command line, outside of the query."
 _ONE_SOURCE = "A query reads one source; join the results of several jobs in Spark."
 
 # Clauses of sqlglot's Select that the language lacks: the keyword to point at, and what to write instead.
@@ -54,6 +57,9 @@ def parse(sql: str) -> Select:
         raise SqlError("the query is empty", sql, None, "Write for example: SELECT count(*) FROM access")
     try:
         tokens = PlainSpark().tokenize(sql)
+    except SqlglotError:
+        raise unclosed(sql) from None
+    try:
         check_tokens(sql, tokens)
         roots = PlainSpark().parser().parse(tokens, sql)
         return _StatementReader(sql, tokens).statement(roots)
@@ -62,27 +68,7 @@ def parse(sql: str) -> Select:
             "the query is nested too deeply", sql, None, "Split it, or drop parentheses."
         ) from None
     except ParseError as error:
-        raise _parse_error(sql, error) from None
-    except SqlglotError:
-        message = "the text cannot be cut into words: a quote, a backtick or a comment is not closed"
-        raise SqlError(message, sql) from None
-
-
-def _parse_error(sql: str, error: ParseError) -> SqlError:
-    detail = error.errors[0] if error.errors else {}
-    description = str(detail.get("description") or "syntax error").rstrip(".")
-    line, column, near = detail.get("line"), detail.get("col"), str(detail.get("highlight") or "")
-    position = None
-    if isinstance(line, int) and isinstance(column, int):
-        line_start = sum(len(text) + 1 for text in sql.split("\n")[: line - 1])
-        position = min(max(line_start + column - len(near), 0), len(sql))
-    description = description.split(" but got ")[0]  # sqlglot prints a whole token there
-    if description.startswith("Required keyword"):
-        description = "something is missing behind it"  # sqlglot names a class there
-    elif description.startswith("Invalid expression"):
-        description = "this word is not expected here"
-    what = f"the query cannot be read near {near!r}" if near else "the query ends too early"
-    return SqlError(f"{what}: {description}", sql, position)
+        raise parse_error(sql, tokens, error) from None
 
 
 class _StatementReader:
@@ -163,15 +149,22 @@ class _StatementReader:
             if not value or clause in READ[exp.Select]:
                 continue
             word, advice = _REFUSED_CLAUSES.get(clause, (clause.rstrip("_").upper(), ""))
-            raise SqlError(f"{word} is not supported", self._sql, self._keyword(word), advice)
+            position = self._keyword(word)
+            if position is None:
+                position = start_of(value[0] if isinstance(value, list) else value)
+            raise SqlError(f"{word} is not supported", self._sql, position, advice)
 
     def _source(self, node: Any, depth: int) -> tuple[str | Select, int | None, str | None]:
         origin = node.args.get("from_")
         if origin is None:
-            raise SqlError(
-                "the query has no FROM", self._sql, None, "Write FROM access, the usual name of a source."
-            )
+            clauses = [self._keyword(word) for word in ("WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT")]
+            end = len(self._sql.rstrip().rstrip(";"))
+            place = min((at for at in clauses if at is not None), default=end)
+            advice = "Write FROM access, the usual name of a source."
+            raise SqlError("the query has no FROM", self._sql, place, advice)
         table = origin.this
+        if table.args.get("db"):
+            raise SqlError("the name of a source has one part", self._sql, start_of(table), _FILES)
         if any(value for key, value in table.args.items() if key not in ("this", "alias")):
             extra = next(key for key, value in table.args.items() if value and key not in ("this", "alias"))
             word, advice = _REFUSED_CLAUSES.get(extra, ("this form of FROM", _ONE_SOURCE))
@@ -180,8 +173,9 @@ class _StatementReader:
             )
         alias = table.args.get("alias")
         if alias is not None and alias.args.get("columns"):
+            position = start_of(alias.args["columns"][0])
             raise SqlError(
-                "column names behind a table's alias are not supported", self._sql, None, "Use AS in SELECT."
+                "column names behind a table's alias are not supported", self._sql, position, "Use AS in SELECT."
             )
         alias_name = alias.this.name if alias is not None and alias.this is not None else None
         if isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier):
@@ -196,6 +190,9 @@ class _StatementReader:
         start, end = node.meta.get("span", (0, 0))
         alias = None
         if isinstance(node, exp.Aliases):
+            if isinstance(node.this, exp.Anonymous) and not self._sql[end:].lstrip().upper().startswith("AS"):
+                advice = "Write approx_percentile(x, 0.95) for a percentile."
+                raise SqlError("a function takes one list of arguments", self._sql, start, advice)
             raise SqlError("one column takes one alias", self._sql, start)
         if isinstance(node, exp.Alias):
             alias = node.args["alias"].name

@@ -53,6 +53,7 @@ class Compiler:
             source = self._source(select)
             scope = Scope.of_schema(self.schemas[source], source, select.alias)
         analyzer = Analyzer(self.sql, scope, self.parameters)
+        analyzer.item_names = frozenset(item.alias.lower() for item in select.items if item.alias is not None)
         plan = _SelectCompiler(self.sql, select, analyzer).plan(source, inner, text)
         self.used_parameters |= analyzer.used_parameters
         return plan
@@ -188,7 +189,8 @@ class _SelectCompiler:
     def _ordinal_item(self, ordinal: int, node: Node, place: str) -> Expr:
         if not 1 <= ordinal <= len(self._items):
             count = len(self._items)
-            self._fail(f"{place} {ordinal}: SELECT has {count} column{'s' * (count != 1)}", node.position)
+            message = f"{place} {ordinal}: SELECT has {count} column{'s' * (count != 1)}"
+            self._fail(message, node.position, f"Write a number from 1 to {count}, or a name.")
         return self._items[ordinal - 1]
 
     def _add_key(self, expression: Expr, node: Node) -> None:
@@ -307,7 +309,7 @@ class _SelectCompiler:
             return None
         value = self._a.row(node, "LIMIT")
         if not isinstance(value, Literal) or value.type != BIGINT or not isinstance(value.value, int):
-            self._fail("LIMIT takes a whole number", node.position)
+            self._fail("LIMIT takes a whole number", node.position, "Write LIMIT 10.")
         if not 0 <= value.value <= LIMIT_MAX:
             self._fail(f"LIMIT is 0 to {LIMIT_MAX}", node.position)
         return value.value

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
+from job.functions import AGGREGATES, SQL_FUNCTIONS
 from job.plan import ColumnRef, Plan, Schema
 from job.types import STRING, TIMESTAMP, Kind, Type
+
+_NUMBER_ADVICE = "A number has no unit, and a time is a text: write 5000, or TIMESTAMP '2024-05-01 10:00:00'."
+_STATUS_CLASS = re.compile(r"([1-5])(?:xx|\*|%|\?\?)", re.IGNORECASE)
 
 
 class Scope:
@@ -61,15 +66,28 @@ class Scope:
         """What may have been meant by an unknown name."""
         if f"{name}.start" in self.columns:
             return f"It is a window of the subquery; write {name}.start or {name}.end."
+        if name[:1].isdigit():
+            return status_class_advice(name) or _NUMBER_ADVICE
+        if name.lower() in AGGREGATES or name.lower() in SQL_FUNCTIONS:
+            return f"{name} is a function: write {name}(...)."
+        if name.lower().endswith((".start", ".end")):
+            return f"Name the window: window(time, '1 minute') AS {name.partition('.')[0]}."
         return did_you_mean(name, [*self.columns, *self._folded, *more]) or (
             "The source has: "
             + ", ".join(list(self.columns)[:20])
             + ("." if len(self.columns) <= 20 else ", ...")
+            + f" If it is a text, write '{name}'."
         )
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def status_class_advice(text: str) -> str:
+    """What to write for 5xx; "" for another text."""
+    status = _STATUS_CLASS.fullmatch(text)
+    return f"Write BETWEEN {status[1]}00 AND {status[1]}99." if status else ""
+
+
+def did_you_mean(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
     """Advice naming up to three close names, "" where none is close."""
     folded = {one.lower(): one for one in known}
-    close = difflib.get_close_matches(name.lower(), folded, 3, 0.6)
+    close = difflib.get_close_matches(name.lower(), folded, 3, likeness)
     return "Did you mean " + " or ".join(folded[one] for one in close) + "?" if close else ""

@@ -10,17 +10,34 @@ from sqlglot.tokenizer_core import TokenType as T
 
 from job.errors import SqlError
 from job.sql.limits import NESTING_MAX, TOKENS_MAX
+from job.sql.scope import did_you_mean
 
-_MEANINGLESS = frozenset(("->", "->>", "#>", "#>>", "=>", "|>", "{", "}", "@", "$", "?", "??", "&&", "^"))
+_JSON = "With the json format, name the key: user.id."
+_MEANINGLESS = {
+    **dict.fromkeys(("->", "->>", "#>", "#>>"), _JSON),
+    "=>": "Write >=.",
+    "&&": "Write AND.",
+    "~": "Write x RLIKE 'pattern'.",
+    "^": "There is no power and no exclusive or.",
+    **dict.fromkeys(("$", "@", "?"), "A parameter is written :name, a field by its name alone."),
+    **dict.fromkeys(("|>", "{", "}", "??"), "A query is SELECT ... FROM access WHERE ... GROUP BY ..."),
+}
+_CURLY = re.compile("[\u2018-\u201f]")
 _LINE_COMMENT = re.compile(r"--[^\n]*")
 
 _NO_OPERAND = "an expression is missing before this comma"
 _NO_EXPRESSION = "an expression is missing before AS"
+_NO_TEXT = "an expression is missing before this sign"
 _NO_NAME = "a name is missing behind AS"
 _PAIRS: dict[tuple[Any, Any], tuple[str, str]] = {
     **dict.fromkeys(((T.COMMA, T.COMMA), (T.L_PAREN, T.COMMA), (T.LIMIT, T.COMMA)), (_NO_OPERAND, "")),
     **dict.fromkeys(((first, T.ALIAS) for first in (T.SELECT, T.DISTINCT, T.ALL, T.COMMA)), (_NO_EXPRESSION, "")),
     **dict.fromkeys(((T.ALIAS, last) for last in (T.COMMA, T.R_PAREN, T.SEMICOLON)), (_NO_NAME, "")),
+    (T.EQ, T.LT): ("=< is no operator", "Write <=."),
+    (T.EQ, T.EQ): ("=== is no operator", "Write =."),
+    (T.EQ, T.SLASH): (_NO_TEXT, "Put a text in quotes: '/index.html'."),
+    (T.NEQ, T.SLASH): (_NO_TEXT, "Put a text in quotes: '/index.html'."),
+    **dict.fromkeys(((T.IN, kind) for kind in (T.NUMBER, T.STRING, T.VAR)), ("IN takes a list", "Write x IN (1, 2).")),
     (T.ASC, T.DESC): ("a term of ORDER BY is either ASC or DESC", "Leave one out."),
     (T.COMMA, T.ALL): ("ALL cannot stand behind a comma", "Leave it out; a column of that name needs backticks."),
 }
@@ -35,9 +52,10 @@ def check_tokens(sql: str, tokens: Sequence[Any]) -> None:
         raise SqlError(f"the query has {len(tokens)} words and signs, the limit is {TOKENS_MAX}", sql)
     if not tokens or tokens[0].text.upper() not in ("SELECT", "WITH", "("):
         position = tokens[0].start if tokens else None
-        raise SqlError(
-            "a query starts with SELECT", sql, position, "Write for example: SELECT count(*) FROM access"
-        )
+        advice = "Write for example: SELECT count(*) FROM access"
+        if tokens and did_you_mean(tokens[0].text, ["SELECT"]):
+            advice = "Did you mean SELECT?"
+        raise SqlError("a query starts with SELECT", sql, position, advice)
     _check_hints(sql, tokens)
     earlier: Any = None
     before: Any = None
@@ -51,7 +69,9 @@ def check_tokens(sql: str, tokens: Sequence[Any]) -> None:
         if before == T.SEMICOLON and kind != T.SEMICOLON:
             raise SqlError("more than one statement", sql, token.start, "Write one SELECT.")
         if token.text in _MEANINGLESS and kind not in (T.STRING, T.IDENTIFIER):
-            raise SqlError(f"{token.text} means nothing here", sql, token.start)
+            raise SqlError(f"{token.text} means nothing here", sql, token.start, _MEANINGLESS[token.text])
+        if kind == T.VAR and _CURLY.search(token.text):
+            raise SqlError("a curly quote is no quote", sql, token.start, "Write straight quotes: 'text'.")
         earlier, before = before, kind
     if before == T.ALIAS:
         raise SqlError(_NO_NAME, sql, tokens[-1].start)
