@@ -126,6 +126,11 @@ def _arithmetic() -> Any:
     return _call("gt", "BOOLEAN", _call("add", "BIGINT", product, _field("status")), _value(400_000))
 
 
+def _extract() -> Any:
+    pattern = _call("regexp_extract", "STRING", _field("path"), _value("^/api/([^/]+)/"), _value(1))
+    return _call("eq", "BOOLEAN", pattern, _value("v2"))
+
+
 def _equality() -> Any:
     return _call("eq", "BOOLEAN", _field("path"), _value("/api/v1/items"))
 
@@ -176,6 +181,11 @@ EXPRESSIONS: dict[str, tuple[str, Callable[[], Any], Callable[[Any], Any]]] = {
         "contains(path, 'items')",
         _contains,
         lambda pl: pl.col("path").str.contains("items", literal=True),
+    ),
+    "extract": (
+        "regexp_extract(path, '^/api/([^/]+)/', 1) = 'v2'",
+        _extract,
+        lambda pl: pl.col("path").str.extract("^/api/([^/]+)/", 1) == "v2",
     ),
     "membership": ("path IN (7 texts)", _membership, lambda pl: pl.col("path").is_in(list(PATHS))),
     "upper": ("upper(path) = '/LOGIN'", _case, lambda pl: pl.col("path").str.to_uppercase() == "/LOGIN"),

@@ -144,25 +144,56 @@ cdef inline uint8_t _double_less(double a, double b) noexcept nogil:
 cdef void _compare_doubles(
     int op, const double* a, const double* b, Py_ssize_t step, uint8_t* out, Py_ssize_t n
 ) noexcept nogil:
+    if step:
+        _compare_double_vectors(op, a, b, out, n)
+    elif n:
+        _compare_double_scalar(op, a, b[0], out, n)
+
+
+cdef void _compare_double_vectors(int op, const double* a, const double* b, uint8_t* out, Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t i
     if op == OP_EQ:
         for i in range(n):
-            out[i] = _double_equal(a[i], b[i * step])
+            out[i] = _double_equal(a[i], b[i])
     elif op == OP_NE:
         for i in range(n):
-            out[i] = _double_equal(a[i], b[i * step]) ^ 1
+            out[i] = _double_equal(a[i], b[i]) ^ 1
     elif op == OP_LT:
         for i in range(n):
-            out[i] = _double_less(a[i], b[i * step])
+            out[i] = _double_less(a[i], b[i])
     elif op == OP_LE:
         for i in range(n):
-            out[i] = _double_less(b[i * step], a[i]) ^ 1
+            out[i] = _double_less(b[i], a[i]) ^ 1
     elif op == OP_GT:
         for i in range(n):
-            out[i] = _double_less(b[i * step], a[i])
+            out[i] = _double_less(b[i], a[i])
     else:
         for i in range(n):
-            out[i] = _double_less(a[i], b[i * step]) ^ 1
+            out[i] = _double_less(a[i], b[i]) ^ 1
+
+
+cdef void _compare_double_scalar(int op, const double* a, double b, uint8_t* out, Py_ssize_t n) noexcept nogil:
+    """With the constant's side of NaN settled, one comparison a row is left."""
+    cdef Py_ssize_t i
+    cdef uint8_t flip = op == OP_NE or op == OP_LE or op == OP_GE
+    if b != b:
+        # NaN is the greatest and equals itself.
+        for i in range(n):
+            out[i] = (a[i] != a[i]) if op == OP_EQ or op == OP_NE or op == OP_GE or op == OP_LT else 0
+        if op == OP_NE or op == OP_LT or op == OP_LE:
+            for i in range(n):
+                out[i] ^= 1
+    elif op == OP_EQ or op == OP_NE:
+        for i in range(n):
+            out[i] = <uint8_t>(a[i] == b) ^ flip
+    elif op == OP_LT or op == OP_GE:
+        for i in range(n):
+            out[i] = <uint8_t>(a[i] < b) ^ flip
+    else:
+        # Not at most b: greater, or NaN.
+        flip ^= 1
+        for i in range(n):
+            out[i] = <uint8_t>(a[i] <= b) ^ flip
 
 
 cdef inline uint8_t _holds(int op, int order) noexcept nogil:

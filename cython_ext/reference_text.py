@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -43,19 +44,33 @@ def like(text: str, pattern: str, escape: str = "\\") -> bool:
 
 
 @lru_cache(maxsize=256)
-def regular_expression(pattern: str) -> Any:
-    """`pattern`, compiled by RE2. Raises ImportError with advice where google-re2 is missing, ValueError
-    for a pattern that RE2 refuses."""
+def regular_expression(pattern: str, captures: bool = True) -> Any:
+    """`pattern`, compiled by RE2; without `captures` its groups only group, which is faster. Raises ImportError with
+    advice where google-re2 is missing, ValueError for a pattern that RE2 refuses."""
     try:
         import re2
     except ImportError as error:
         raise ImportError("regular expressions need google-re2: pip install elfstream[regex]") from error
     options = re2.Options()
     options.log_errors = False
+    options.never_capture = not captures
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
         raise ValueError(f"the regular expression {pattern!r}: {error}") from error
+
+
+def span_finder(pattern: str, captures: bool) -> tuple[Callable[[Any, bytes, int, int], Any], Any] | None:
+    """(match, anchor): what google-re2 itself calls for bytes, as `cython_ext.exprs_regex` takes it. None where this
+    google-re2 is built in another way. Raises as `regular_expression`."""
+    compiled = regular_expression(pattern, captures)
+    import re2
+
+    match = getattr(getattr(compiled, "_regexp", None), "Match", None)
+    anchor = getattr(getattr(getattr(re2, "_re2", None), "RE2", None), "Anchor", None)
+    if match is None or anchor is None:
+        return None
+    return match, anchor.UNANCHORED
 
 
 def rlike(text: str, pattern: str) -> bool:

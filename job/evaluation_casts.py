@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cython_ext import exprs_arithmetic, exprs_cast, exprs_time
+from cython_ext import exprs_arithmetic, exprs_cast, exprs_double, exprs_time
 from cython_ext.column import Column
 from cython_ext.exprs_result import Failures
 from job.errors import JobError
@@ -12,7 +12,7 @@ from job.evaluation_values import DistinctCall, Run
 from job.plan import Call
 from job.types import Kind
 
-_SLOW = frozenset({(Kind.DOUBLE, Kind.STRING), (Kind.DOUBLE, Kind.DECIMAL)})
+_SLOW = frozenset({(Kind.DOUBLE, Kind.DECIMAL)})
 
 
 def is_slow_cast(source: Kind, target: Kind) -> bool:
@@ -127,6 +127,8 @@ def _to_string(call: Call) -> tuple[Run, bool] | None:
         return (lambda c, f: exprs_cast.boolean_to_string(c[0])), False
     if source.kind is Kind.TIMESTAMP:
         return (lambda c, f: exprs_cast.timestamp_to_string(c[0])), False
+    if source.kind is Kind.DOUBLE:
+        return (lambda c, f: exprs_double.to_string(c[0])), False
     return (lambda c, f: exprs_cast.number_to_string(c[0], source.scale)), False
 
 

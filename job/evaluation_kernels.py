@@ -15,6 +15,7 @@ from cython_ext import (
     exprs_compare,
     exprs_like,
     exprs_logic,
+    exprs_regex,
     exprs_text,
     exprs_time,
     reference_text,
@@ -23,7 +24,7 @@ from cython_ext.column import Column
 from cython_ext.exprs_result import Failures
 from job.errors import JobError
 from job.evaluation_casts import cast_kernel, is_slow_cast
-from job.evaluation_values import DistinctCall, Run, stored, value_of
+from job.evaluation_values import DistinctCall, DistinctTexts, Run, stored, value_of
 from job.plan import Call, Expr, Literal
 from job.types import STRING, Kind
 
@@ -70,11 +71,9 @@ def kernel_for(call: Call) -> Kernel:
 
 def _slow(call: Call) -> Kernel:
     if call.function in ("rlike", "regexp_extract"):
-        pattern = _text_literal(call, 1)
-        try:
-            reference_text.regular_expression(pattern)
-        except (ImportError, ValueError) as error:
-            raise JobError(str(error)) from error
+        prepared_regex = _regex(call)
+        if prepared_regex is not None:
+            return prepared_regex
     prepared = DistinctCall(call)
     inputs: tuple[Expr, ...] = tuple(a for a in call.arguments if not isinstance(a, Literal))
     if not inputs:  # the first argument stands for all rows
@@ -82,6 +81,27 @@ def _slow(call: Call) -> Kernel:
     fails = call.function in ("parse_url", "url_decode", "cast")
     run = _uncounted(prepared.run) if call.function == "try_cast" else prepared.run
     return Kernel(run, inputs, fails, slow=True)
+
+
+def _regex(call: Call) -> Kernel | None:
+    """RE2 over the bytes of the column; None where the general way has to do."""
+    pattern = _text_literal(call, 1)
+    try:
+        finder = reference_text.span_finder(pattern, captures=call.function == "regexp_extract")
+    except (ImportError, ValueError) as error:
+        raise JobError(str(error)) from error
+    if finder is None or isinstance(call.arguments[0], Literal):
+        return None
+    match, anchor = finder
+    if call.function == "rlike":
+        run = DistinctTexts(call, lambda texts: exprs_regex.found(texts, match, anchor)).run
+        return Kernel(run, call.arguments[:1], slow=True)
+    group = call.arguments[2]
+    if not isinstance(group, Literal) or not isinstance(group.value, int):
+        raise JobError("argument 3 of regexp_extract must be a whole number")
+    number = group.value
+    run = DistinctTexts(call, lambda texts: exprs_regex.extracted(texts, match, anchor, number)).run
+    return Kernel(run, call.arguments[:1], slow=True)
 
 
 def _uncounted(run: Run) -> Run:

@@ -108,5 +108,21 @@ class DistinctCall:
         return results, failed
 
 
+class DistinctTexts:
+    """Runs a kernel over texts once for every distinct one. What the kernel gives has one row more than it got: NULL, for
+    rows that nobody asked for.
+    """
+
+    def __init__(self, call: Call, kernel: Callable[[Column], Column]) -> None:
+        self._kernel, self._constant = kernel, DistinctCall(call)
+
+    def run(self, columns: Sequence[Column], failures: Failures) -> Column:
+        """The result for every row that `failures.mask` asks for; NULL in the others. Nothing fails."""
+        if columns[0].constant:
+            return self._constant.run(columns, failures)
+        first, codes = distinct_rows(list(columns), failures.mask)
+        return self._kernel(columns[0].take(first)).take(codes)
+
+
 Run = Callable[[Sequence[Column], Failures], Column]
 """Columns of the arguments to the column of the result; rows that fail are reported."""

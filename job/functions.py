@@ -135,7 +135,7 @@ def call_can_fail(call: Call) -> bool:
     return kind in FUNCTIONS[call.function].fails_on
 
 
-_SLOW_CASTS = frozenset(((Kind.DOUBLE, Kind.STRING), (Kind.DOUBLE, Kind.DECIMAL)))
+_SLOW_CASTS = frozenset(((Kind.DOUBLE, Kind.DECIMAL),))
 
 
 def is_slow(call: Call) -> bool:

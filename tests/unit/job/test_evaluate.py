@@ -12,6 +12,7 @@ from job.errors import JobError
 from job.evaluate import FUNCTIONS, SLOW_FUNCTIONS, Evaluator, is_slow
 from job.functions import FUNCTIONS as TYPED_FUNCTIONS
 from job.functions import can_fail
+from job.functions import is_slow as typed_is_slow
 from job.plan import Call, ColumnRef, Expr, Literal
 from job.row_evaluation import RowEvaluator
 from job.types import BIGINT, BOOLEAN, DOUBLE, STRING, TIMESTAMP, WINDOW, Kind, Type, decimal
@@ -194,10 +195,18 @@ def test_without_re2_the_advice_is_to_install_it(monkeypatch: pytest.MonkeyPatch
 def test_slow_calls_are_known() -> None:
     amount = decimal(10, 2)
     assert is_slow(call("rlike", BOOLEAN, TEXT, Literal("x", STRING)))
-    assert is_slow(call("cast", STRING, ColumnRef("x", DOUBLE)))
+    assert is_slow(call("cast", amount, ColumnRef("x", DOUBLE)))
+    assert not is_slow(call("cast", STRING, ColumnRef("x", DOUBLE)))
     assert is_slow(call("round", DOUBLE, ColumnRef("x", DOUBLE), number(1)))
     assert not is_slow(call("round", amount, ColumnRef("x", amount), number(1)))
     assert not is_slow(call("cast", BIGINT, TEXT))
+
+
+@pytest.mark.parametrize("target", [BOOLEAN, BIGINT, DOUBLE, STRING, TIMESTAMP, decimal(10, 2)], ids=str)
+@pytest.mark.parametrize("source", [BOOLEAN, BIGINT, DOUBLE, STRING, TIMESTAMP, decimal(10, 2)], ids=str)
+def test_what_explain_calls_slow_is_slow(source: Type, target: Type) -> None:
+    cast = call("cast", target, ColumnRef("x", source))
+    assert typed_is_slow(cast) == is_slow(cast)
 
 
 def test_row_by_row_counts_the_same() -> None:

@@ -1,0 +1,3 @@
+from cython_ext.column import Column
+
+def to_string(a: Column) -> Column: ...
