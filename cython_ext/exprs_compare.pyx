@@ -28,9 +28,9 @@ cdef enum:
     OP_GT = 4
     OP_GE = 5
 
-ctypedef fused whole:
-    uint8_t
-    int64_t
+cdef extern from "loops.h" nogil:
+    void compare_longs_scalar(int op, const int64_t* a, int64_t b, uint8_t* out, Py_ssize_t n)
+    void compare_longs(int op, const int64_t* a, const int64_t* b, uint8_t* out, Py_ssize_t n)
 
 SMALL_LIST_MAX = 8
 """Up to so many whole numbers `Membership` compares one by one, which vectorises; a larger list is hashed."""
@@ -48,9 +48,12 @@ def compare(int operator, Column a not None, Column b not None):
     cdef int op = operator
     with nogil:
         if a.kind == K_BIGINT or a.kind == K_TIMESTAMP:
-            _compare_whole[int64_t](op, a.longs(), b.longs(), b.step(), out.booleans(), out.stored())
+            if b.step():
+                compare_longs(op, a.longs(), b.longs(), out.booleans(), out.stored())
+            elif out.stored():
+                compare_longs_scalar(op, a.longs(), b.longs()[0], out.booleans(), out.stored())
         elif a.kind == K_BOOLEAN:
-            _compare_whole[uint8_t](op, a.booleans(), b.booleans(), b.step(), out.booleans(), out.stored())
+            _compare_booleans(op, a.booleans(), b.booleans(), b.step(), out.booleans(), out.stored())
         elif a.kind == K_DOUBLE:
             _compare_doubles(op, a.doubles(), b.doubles(), b.step(), out.booleans(), out.stored())
         elif a.kind == K_DECIMAL:
@@ -80,57 +83,12 @@ cdef int _mirrored(int op) noexcept nogil:
     return op
 
 
-cdef void _compare_whole(
-    int op, const whole* a, const whole* b, Py_ssize_t step, uint8_t* out, Py_ssize_t n
+cdef void _compare_booleans(
+    int op, const uint8_t* a, const uint8_t* b, Py_ssize_t step, uint8_t* out, Py_ssize_t n
 ) noexcept nogil:
-    if step:
-        _compare_vectors(op, a, b, out, n)
-    elif n:
-        _compare_scalar(op, a, b[0], out, n)
-
-
-cdef void _compare_vectors(int op, const whole* a, const whole* b, uint8_t* out, Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t i
-    if op == OP_EQ:
-        for i in range(n):
-            out[i] = a[i] == b[i]
-    elif op == OP_NE:
-        for i in range(n):
-            out[i] = a[i] != b[i]
-    elif op == OP_LT:
-        for i in range(n):
-            out[i] = a[i] < b[i]
-    elif op == OP_LE:
-        for i in range(n):
-            out[i] = a[i] <= b[i]
-    elif op == OP_GT:
-        for i in range(n):
-            out[i] = a[i] > b[i]
-    else:
-        for i in range(n):
-            out[i] = a[i] >= b[i]
-
-
-cdef void _compare_scalar(int op, const whole* a, whole b, uint8_t* out, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t i
-    if op == OP_EQ:
-        for i in range(n):
-            out[i] = a[i] == b
-    elif op == OP_NE:
-        for i in range(n):
-            out[i] = a[i] != b
-    elif op == OP_LT:
-        for i in range(n):
-            out[i] = a[i] < b
-    elif op == OP_LE:
-        for i in range(n):
-            out[i] = a[i] <= b
-    elif op == OP_GT:
-        for i in range(n):
-            out[i] = a[i] > b
-    else:
-        for i in range(n):
-            out[i] = a[i] >= b
+    for i in range(n):
+        out[i] = _holds(op, <int>a[i] - <int>b[i * step])
 
 
 cdef inline uint8_t _double_equal(double a, double b) noexcept nogil:

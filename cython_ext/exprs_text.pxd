@@ -7,6 +7,12 @@ from cython_ext.column cimport Column, StringRef
 cdef extern from "<string.h>" nogil:
     void* memmem(const void* haystack, size_t haystack_size, const void* needle, size_t needle_size)
 
+cdef extern from "loops.h" nogil:
+    const char* find_in_short(const char* text, size_t size, const char* needle, size_t needle_size)
+
+cdef enum:
+    SHORT_TEXT_BYTES = 64  # beyond, memmem's preparation pays
+
 
 cdef inline bint is_present(Column column, Py_ssize_t row) noexcept nogil:
     return column.valid == NULL or column.valid[row] != 0
@@ -15,6 +21,8 @@ cdef inline bint is_present(Column column, Py_ssize_t row) noexcept nogil:
 cdef inline const char* find_text(const char* text, size_t size, const StringRef* needle) noexcept nogil:
     if needle.size == 1:
         return <const char*>memchr(text, needle.data[0], size)
+    if size <= SHORT_TEXT_BYTES and needle.size > 1:
+        return find_in_short(text, size, needle.data, needle.size)
     return <const char*>memmem(text, size, needle.data, needle.size)
 
 

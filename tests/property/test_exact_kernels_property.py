@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cython_ext import exprs_double, reference_text
+from cython_ext import exprs_double, exprs_text, reference_text
 from cython_ext.column import Column
 from cython_ext.exprs_compare import EQ, GE, GT, LE, LT, NE, compare
 from cython_ext.exprs_result import Failures
@@ -145,3 +145,29 @@ def test_doubles_compare_with_a_constant(operator: int, values: list[float], con
     assert compare(operator, *pair).to_list() == expected
     both = compare(operator, column, doubles_of(list(reversed(values)))).to_list()
     assert both == [holds(order_key(a), order_key(b)) for a, b in zip(values, reversed(values), strict=True)]
+
+
+@pytest.mark.parametrize("operator", HOLDS)
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=70), st.integers(-(2**63), 2**63 - 1), st.data())
+def test_whole_numbers_compare_with_a_constant(operator: int, values: list[int], constant: int, data: Any) -> None:
+    constant = data.draw(st.sampled_from([constant, *values, 2**63 - 1, -(2**63)]))
+    column = Column.from_list(Kind.BIGINT, values)
+    fixed = Column.from_list(Kind.BIGINT, [constant], constant=True, length=len(values))
+    holds = HOLDS[operator]
+    assert compare(operator, column, fixed).to_list() == [holds(value, constant) for value in values]
+    assert compare(operator, fixed, column).to_list() == [holds(constant, value) for value in values]
+    back = list(reversed(values))
+    both = compare(operator, column, Column.from_list(Kind.BIGINT, back)).to_list()
+    assert both == [holds(a, b) for a, b in zip(values, back, strict=True)]
+
+
+@settings(max_examples=300)
+@given(st.lists(st.text("ab", max_size=90), max_size=8), st.text("ab", max_size=9))
+def test_texts_are_found_where_python_finds_them(values: list[str], part: str) -> None:
+    column = Column.from_list(Kind.STRING, values)
+    needle, other = (
+        Column.from_list(Kind.STRING, [text], constant=True, length=len(values)) for text in (part, "<>")
+    )
+    assert exprs_text.contains(column, needle).to_list() == [part in value for value in values]
+    replaced = exprs_text.replace(column, needle, other, Failures()).to_list()
+    assert replaced == [value.replace(part, "<>") if part else value for value in values]
