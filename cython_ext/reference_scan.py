@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cython_ext import reference_scan_json, reference_scan_time
-from cython_ext.reference_scan_value import Rejected, TimeParts, contents_of, null_outputs, outputs_of
+from cython_ext.reference_scan_value import TimeParts, contents_of, null_outputs, outputs_of
+from cython_ext.reference_scan_verdict import Rejected
 
 TEXT, WORD, QUOTED, SELF, BRACES, SYSLOG, MAYBE_QUOTED, LIST, NAME = range(1, 10)
 BLANKS = b" \t"

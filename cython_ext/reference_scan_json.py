@@ -9,7 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from cython_ext import reference_scan_time
-from cython_ext.reference_scan_value import C_TEXT, Rejected, TimeParts, contents_of, null_outputs, unescape
+from cython_ext.reference_scan_value import C_TEXT, TimeParts, contents_of, null_outputs, unescape
+from cython_ext.reference_scan_verdict import Rejected
 
 DEPTH_MAX = 64
 DIGITS = b"0123456789"

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Any
 
+from cython_ext.reference_scan_verdict import Rejected
+
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
@@ -34,12 +36,6 @@ NAMES = {
 }
 
 
-def _rejected(reason: str, position: int = 0) -> Exception:
-    from cython_ext.reference_scan_value import Rejected
-
-    return Rejected(reason, position)
-
-
 class _Reader:
     def __init__(self, text: bytes) -> None:
         self.text = text.decode("latin-1")
@@ -49,27 +45,27 @@ class _Reader:
     def digits(self, count: int, low: int, high: int) -> int:
         for i in range(self.position, self.position + count):
             if i == len(self.text):
-                raise _rejected("truncated")
+                raise Rejected("truncated")
             if self.text[i] not in "0123456789":
-                raise _rejected("bad_time")
+                raise Rejected("bad_time")
         value = int(self.text[self.position : self.position + count])
         if not low <= value <= high:
-            raise _rejected("bad_time")
+            raise Rejected("bad_time")
         self.position += count
         return value
 
     def literal(self, byte: str) -> None:
         if self.position == len(self.text):
-            raise _rejected("truncated")
+            raise Rejected("truncated")
         if self.text[self.position] != byte:
-            raise _rejected("bad_time")
+            raise Rejected("bad_time")
         self.position += 1
 
     def name(self, names: list[str]) -> int:
         rest = self.text[self.position :]
         fitting = [name for name in names if rest.startswith(name)]
         if not fitting:
-            raise _rejected("truncated" if any(name.startswith(rest) for name in names) else "bad_time")
+            raise Rejected("truncated" if any(name.startswith(rest) for name in names) else "bad_time")
         best = max(fitting, key=len)
         self.position += len(best)
         return names.index(best)
@@ -81,7 +77,7 @@ class _Reader:
         ):
             self.position += 1
         if self.position == start:
-            raise _rejected("truncated" if start == len(self.text) else "bad_time")
+            raise Rejected("truncated" if start == len(self.text) else "bad_time")
         return self.text[start : self.position]
 
     def peek(self, ahead: int = 0) -> str:
@@ -184,9 +180,9 @@ def _padded_day(reader: _Reader) -> int:
 def _zone(reader: _Reader) -> int:
     sign = reader.peek()
     if sign == "":
-        raise _rejected("truncated")
+        raise Rejected("truncated")
     if sign not in "Z+-":
-        raise _rejected("bad_time")
+        raise Rejected("bad_time")
     reader.position += 1
     if sign == "Z":
         return 0
@@ -201,7 +197,7 @@ def _epoch(reader: _Reader, unit_us: int) -> None:
     digits = reader.run_of_digits(len(reader.text) + 1)
     digits = digits.lstrip("0") or "0"
     if len(digits) > 20 or int(digits) > MICROS_MAX // unit_us:
-        raise _rejected("bad_time")
+        raise Rejected("bad_time")
     micros = int(digits) * unit_us
     if unit_us == 1_000_000 and reader.peek() == ".":
         reader.position += 1
@@ -221,9 +217,9 @@ def _assemble(parts: dict[str, int]) -> int:
         else:
             day = date(year, parts.get("month", 1), parts.get("day", 1))
     except (ValueError, OverflowError):
-        raise _rejected("bad_time") from None
+        raise Rejected("bad_time") from None
     if day.year != year:
-        raise _rejected("bad_time")
+        raise Rejected("bad_time")
     hour = parts.get("hour", 0)
     if "hour_12" in parts:
         hour = parts["hour_12"] % 12 + 12 * parts.get("afternoon", 0)
@@ -235,7 +231,7 @@ def _assemble(parts: dict[str, int]) -> int:
 def checked(micros: int) -> int:
     """`micros`, if it lies in the years 1 to 9999. Raises Rejected."""
     if not MICROS_MIN <= micros <= MICROS_MAX:
-        raise _rejected("bad_time")
+        raise Rejected("bad_time")
     return micros
 
 
@@ -264,7 +260,7 @@ def sums_of(fields: Sequence[Any], times: dict[str | int, list[tuple[int, int]]]
             zone_s = 0 if any(has_zone(source.layout) for source in sources) else zone_offset_s
             total = sum(micros for micros, _ in given) - zone_s * 1_000_000
             if not MICROS_MIN <= total <= MICROS_MAX:
-                raise _rejected("bad_time", given[-1][1])
+                raise Rejected("bad_time", given[-1][1])
         if isinstance(key, str):
             values[key] = total
     return values

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cython_ext import reference_scan_time
+from cython_ext.reference_scan_verdict import Rejected
 
 REQUEST_ROLES = 6
 INT64_MAX = 2**63 - 1
@@ -25,14 +26,6 @@ SIMPLE_ESCAPES = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t
 
 TimeParts = dict[str | int, list[tuple[int, int]]]
 """By sum: the microseconds that DATE and CLOCK gave, each with the position of its text."""
-
-
-class Rejected(Exception):  # noqa: N818  (a verdict on a line, not an error)
-    """The line is no good, for `reason`, seen at `position`."""
-
-    def __init__(self, reason: str, position: int = 0) -> None:
-        self.reason, self.position = reason, position
-        super().__init__(f"{reason} at {position}")
 
 
 def as_text(value: bytes) -> str:

@@ -11,8 +11,8 @@ from decimal import Decimal
 from math import isfinite
 from typing import IO, Any
 
-from elfstream.output import READABLE_TEXTS, NamedType, double_text
 from elfstream.terminal import BOLD, DIM, cells, cut, has_colour, is_terminal, pad, paint, visible, width
+from elfstream.value_texts import READABLE_TEXTS, NamedType, double_text
 from job.types import Kind
 
 GAP = "  "

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import IO
 
 from elfstream.live_query import LiveQuery
-from elfstream.output import csv_lines, json_lines, time_text, write_lines
+from elfstream.output import csv_lines, json_lines, write_lines
 from elfstream.result import Result, ResultColumn, Row, Stats, time_of
 from elfstream.table import table_lines
 from elfstream.terminal import quantity
+from elfstream.value_texts import time_text
 from job.plan import Plan
 from job.types import BIGINT, STRING
 from master.live import Publication

@@ -116,8 +116,8 @@ def _document_rows(line: bytes) -> list[tuple[str, str, str, str | None]]:
 
 def value_text(value: Any, type: Any) -> str | None:
     """A value of a scan as text; None for NULL."""
-    from elfstream.output import READABLE_TEXTS
     from elfstream.result import time_of
+    from elfstream.value_texts import READABLE_TEXTS
     from job.types import Kind
 
     if value is None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cython_ext import reference_scan, reference_scan_json
-from cython_ext.reference_scan_value import Rejected
+from cython_ext.reference_scan_verdict import Rejected
 from cython_ext.scan import Scanner
 from cython_ext.scan_number import parse_double
 from cython_ext.scan_value import escape_bytes
