@@ -13,11 +13,12 @@ REQUEST_ROLES = 6
 INT64_MAX = 2**63 - 1
 DECIMAL_LIMIT = 10**18
 C_TEXT, C_REQUEST, C_URI, C_ADDRESS_PORT, C_INTEGER, C_TIMER, C_DECIMAL, C_STATUS = range(1, 9)
-C_TIME, C_DATE, C_CLOCK, C_FLAG, C_FLOAT, C_URI_STEM = range(9, 15)
+C_TIME, C_DATE, C_CLOCK, C_FLAG, C_FLOAT, C_URI_STEM, C_LOCATION = range(9, 16)
 
 TOKEN = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 THREE_PARTS = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+) (.+) (HTTP(?:/\d(?:\.\d)?| \d\.\d))", re.DOTALL)
 TWO_PARTS = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+) ([^ ]+)", re.DOTALL)
+HOST = re.compile(rb"[^/?]*(?=[/?])|.*(?=\*\Z)|.*", re.DOTALL)
 ADDRESS_PORT = re.compile(rb"(.*):([0-9]{1,5})", re.DOTALL)
 JSON_ESCAPE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\[\"\\/bfnrt]"
@@ -74,6 +75,10 @@ def outputs_of(field: Any, text: bytes) -> tuple[list[Any], int]:
     if content in (C_TIME, C_DATE, C_CLOCK):
         micros, size = reference_scan_time.read(field.layout, text)
         return [micros], size
+    if content == C_LOCATION:
+        return _location(text, field), len(text)
+    if content == C_STATUS and field.argument:
+        return _status(text[:3])
     if content == C_DECIMAL:
         return _decimal(text, field.argument)
     return NUMBERS[content](text)
@@ -100,6 +105,18 @@ def _address_port(text: bytes) -> list[Any]:
     if found is None or int(found[2]) > 65535:
         return [as_text(text), None]
     return [as_text(found[1]), int(found[2])]
+
+
+def _location(text: bytes, field: Any) -> list[Any]:
+    host = HOST.match(text)[0]  # type: ignore[index]
+    target: list[Any] = [None] * 3
+    if len(host) < len(text):
+        target = _uri(text[len(host) :])
+    elif field.dash_null:
+        host = host.removesuffix(b"-")
+    if host == b"-" and field.dash_null:
+        return [None, None, *target]
+    return [*(_address_port(host) if field.argument else [as_text(host), None]), *target]
 
 
 TEXTS: dict[int, Callable[[bytes], list[Any]]] = {

@@ -46,6 +46,7 @@ cdef enum:  # job.formats.program.Content
     C_FLAG
     C_FLOAT
     C_URI_STEM
+    C_LOCATION
 
 cdef enum:
     ROLES_MAX = 6

@@ -35,8 +35,9 @@ ROLE_KINDS = {
     C_FLAG: (K_BOOLEAN,),
     C_FLOAT: (K_DOUBLE,),
     C_URI_STEM: (K_STRING, K_STRING),
+    C_LOCATION: (K_STRING, K_BIGINT, K_STRING, K_STRING, K_STRING),
 }
-NEVER_REFUSED = frozenset((C_TEXT, C_REQUEST, C_URI, C_ADDRESS_PORT, C_URI_STEM))
+NEVER_REFUSED = frozenset((C_TEXT, C_REQUEST, C_URI, C_ADDRESS_PORT, C_URI_STEM, C_LOCATION))
 
 
 class KernelExtent(IntEnum):
@@ -70,6 +71,7 @@ class KernelContent(IntEnum):
     FLAG = C_FLAG
     FLOAT = C_FLOAT
     URI_STEM = C_URI_STEM
+    LOCATION = C_LOCATION
 
 
 cdef class Schema:

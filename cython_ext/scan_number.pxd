@@ -3,7 +3,9 @@
 from libc.stdint cimport int64_t, uint8_t
 
 cdef int parse_integer(const uint8_t* p, const uint8_t* end, const uint8_t** stop, int64_t* value) noexcept nogil
-cdef int parse_status(const uint8_t* p, const uint8_t* end, const uint8_t** stop, int64_t* value) noexcept nogil
+# `prefix`: a fourth digit belongs to what follows.
+cdef int parse_status(const uint8_t* p, const uint8_t* end, bint prefix, const uint8_t** stop,
+                      int64_t* value) noexcept nogil
 cdef int parse_timer(const uint8_t* p, const uint8_t* end, const uint8_t** stop, int64_t* value,
                      bint* negative) noexcept nogil
 # `power`: of ten, from the logged unit to the millionths that *value counts.

@@ -50,7 +50,8 @@ cdef int parse_integer(const uint8_t* p, const uint8_t* end, const uint8_t** sto
     return R_OVERFLOW if overflow else R_OK
 
 
-cdef int parse_status(const uint8_t* p, const uint8_t* end, const uint8_t** stop, int64_t* value) noexcept nogil:
+cdef int parse_status(const uint8_t* p, const uint8_t* end, bint prefix, const uint8_t** stop,
+                      int64_t* value) noexcept nogil:
     cdef const uint8_t* start = p
     cdef int total = 0
     while p < end and p - start < 3 and is_digit(p[0]):
@@ -60,7 +61,7 @@ cdef int parse_status(const uint8_t* p, const uint8_t* end, const uint8_t** stop
     value[0] = total
     if p - start < 3:
         return R_BAD_STATUS
-    if p < end and is_digit(p[0]):
+    if p < end and is_digit(p[0]) and not prefix:
         return R_BAD_STATUS
     return R_OK
 

@@ -206,6 +206,10 @@ cdef int put_request(const Field* field, Run* run, const uint8_t* p, const uint8
     return 0
 
 
+cdef inline bint is_dash(const Field* field, const uint8_t* p, const uint8_t* end) noexcept nogil:
+    return field.dash_null and end - p == 1 and p[0] == c"-"
+
+
 cdef int put_address(const Field* field, Run* run, const uint8_t* p, const uint8_t* end, const uint8_t* safe,
                      Arena arena) except -1 nogil:
     # The last colon separates the port, if what follows it is one.
@@ -221,6 +225,35 @@ cdef int put_address(const Field* field, Run* run, const uint8_t* p, const uint8
         return put_string(run, field.outputs[0], p, end, safe, arena)
     put_long(run, field.outputs[1], port)
     return put_string(run, field.outputs[0], p, colon - 1, safe, arena)
+
+
+cdef const uint8_t* target_start(const uint8_t* p, const uint8_t* end) noexcept nogil:
+    # Where the target behind a host starts; `end` where there is none.
+    cdef const uint8_t* q = p
+    while q < end and q[0] != c"/" and q[0] != c"?":
+        q += 1
+    return end - 1 if q == end and end > p and (end - 1)[0] == c"*" else q
+
+
+cdef int put_location(const Field* field, Run* run, const uint8_t* p, const uint8_t* end, const uint8_t* safe,
+                      Arena arena) except -1 nogil:
+    cdef const uint8_t* stop = target_start(p, end)
+    cdef int i
+    if stop < end:
+        put_target(&field.outputs[2], run, stop, end, safe, arena)
+    else:
+        for i in range(2, 5):
+            put_null(run, field.outputs[i])
+        if field.dash_null and end > p and (end - 1)[0] == c"-":  # a target that is missing
+            stop = end - 1
+    if is_dash(field, p, stop):
+        put_null(run, field.outputs[0])
+        put_null(run, field.outputs[1])
+        return 0
+    if field.argument != 0:
+        return put_address(field, run, p, stop, safe, arena)
+    put_null(run, field.outputs[1])
+    return put_string(run, field.outputs[0], p, stop, safe, arena)
 
 
 # Values that know their own length: each reads from p and leaves the byte behind it in run.place
@@ -312,7 +345,7 @@ cdef int take_number(const Field* field, Run* run, const uint8_t* p, const uint8
     if field.content == C_INTEGER:
         reason = parse_integer(p, end, &run.place, &value)
     elif field.content == C_STATUS:
-        reason = parse_status(p, end, &run.place, &value)
+        reason = parse_status(p, end, field.argument != 0, &run.place, &value)
     elif field.content == C_TIMER:
         reason = parse_timer(p, end, &run.place, &value, &negative)
     else:
@@ -352,7 +385,7 @@ cdef int reason_of(int content) noexcept nogil:
 
 cdef inline bint is_null_text(const Field* field, const uint8_t* p, const uint8_t* end) noexcept nogil:
     cdef int i
-    if field.dash_null and end - p == 1 and p[0] == c"-":
+    if is_dash(field, p, end):
         return True
     for i in range(field.nulls_count):
         if end - p == field.nulls[i].size and memcmp(p, field.nulls[i].data, end - p) == 0:
@@ -378,6 +411,8 @@ cdef int take_text(const Field* field, Run* run, const uint8_t* p, const uint8_t
         return put_target(&field.outputs[0], run, p, end, safe, arena)
     if content == C_ADDRESS_PORT:
         return put_address(field, run, p, end, safe, arena)
+    if content == C_LOCATION:
+        return put_location(field, run, p, end, safe, arena)
     if content == C_URI_STEM:
         put_string(run, field.outputs[0], p, end, safe, arena)
         return put_string(run, field.outputs[1], p, end, safe, arena)

@@ -28,6 +28,7 @@ ROLES: dict[Content, tuple[Type, ...]] = {
     Content.FLAG: (BOOLEAN,),
     Content.FLOAT: (DOUBLE,),
     Content.URI_STEM: (STRING, STRING),
+    Content.LOCATION: (STRING, BIGINT, STRING, STRING, STRING),
 }
 
 
@@ -201,7 +202,7 @@ _SELF = [content for content in Content if Content.INTEGER <= content <= Content
 _POOL = (
     b"-", b"", b"/", b"?", b"GET", b"GET /a?b HTTP/1.1", b"GET / HTTP/2", b"x y", b"\xff", b"\xc3\xa9", b"\xed\xa0\x80",
     b"\xf0\x9f\x98\x80", b"\xe2\x82", b"\\", b'\\"', b"\\u00e9", b"\\ud83d\\ude00", b"\0", b"10.0.0.1:80", b"::1", b"{",
-    b"}", b"true", b"N/A", b"abababa", b"a" * 40, b"]: ",
+    b"}", b"true", b"N/A", b"abababa", b"a" * 40, b"]: ", b"a.b", b"a.b:80/c", b"*",
 )  # fmt: skip
 _NUMBERS = (
     b"0", b"7", b"200", b"404", b"2000", b"-1", b"+5", b"9223372036854775807", b"9223372036854775808", b"1" * 30, b"0.5",

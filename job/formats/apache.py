@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from job.errors import FormatError
-from job.formats.assembly import Piece, assemble
+from job.formats.assembly import assemble
+from job.formats.boundaries import Piece
 from job.formats.fields import (
     CLF_TIME,
     Meaning,
@@ -89,6 +90,7 @@ class _Time(NamedTuple):
 
     layout: str
     label: str
+    column: int
 
 
 def compile_format(format_text: str) -> LineProgram:
@@ -160,7 +162,7 @@ def pieces_of(template: str) -> list[Piece | _Time]:
             pieces.append(template[index:percent].encode())
         found, index = _directive(template, percent)
         if pieces and _labelled(pieces[-1], "%U") and _labelled(found[0], "%q"):
-            pieces[-1:] = [uri("url_path").labelled("%U%q")]
+            pieces[-1:] = [uri("url_path").labelled("%U%q", percent - 1)]
         else:
             pieces += found
     return pieces
@@ -189,13 +191,13 @@ def _directive(template: str, percent: int) -> tuple[list[Piece | _Time], int]:
     if letter == "%":
         return [b"%"], index
     if letter == "t":
-        return _time(argument, label), index
+        return _time(argument, label, percent + 1), index
     meaning = _meaning(letter, argument)
     if meaning is None:
         raise FormatError(f"column {percent + 1} of the LogFormat: Apache has no directive {label!r}")
     if ">" in label and letter == "s":
         meaning = status("status_final", "status")
-    return [meaning.labelled(label)], index
+    return [meaning.labelled(label, percent + 1)], index
 
 
 def _meaning(letter: str, argument: str | None) -> Meaning | None:
@@ -212,15 +214,15 @@ def _meaning(letter: str, argument: str | None) -> Meaning | None:
     return _WITH_ARGUMENT.get((letter, argument))
 
 
-def _time(argument: str | None, label: str) -> list[Piece | _Time]:
+def _time(argument: str | None, label: str, column: int) -> list[Piece | _Time]:
     if argument is None:
-        return [b"[", _Time(CLF_TIME.decode(), label), b"]"]
+        return [b"[", _Time(CLF_TIME.decode(), label, column), b"]"]
     for moment_of in ("begin:", "end:"):
         argument = argument.removeprefix(moment_of)
     if argument in _TIMES:
         layout = _TIMES[argument]
-        return [_Time(layout, label)] if layout else [b"[", _Time(CLF_TIME.decode(), label), b"]"]
-    return [_Time(to_layout(argument), label)]
+        return [_Time(layout, label, column)] if layout else [b"[", _Time(CLF_TIME.decode(), label, column), b"]"]
+    return [_Time(to_layout(argument), label, column)]
 
 
 def _times_joined(pieces: list[Piece | _Time]) -> list[Piece]:
@@ -234,7 +236,7 @@ def _times_joined(pieces: list[Piece | _Time]) -> list[Piece]:
             if isinstance(earlier, _Time):
                 layout = complement(earlier.layout, between.decode(), piece.layout)
                 if layout is not None:
-                    joined[place:] = [_Time(layout, earlier.label + between.decode() + piece.label)]
+                    joined[place:] = [_Time(layout, earlier.label + between.decode() + piece.label, earlier.column)]
                     continue
         joined.append(piece)
     return [_as_meaning(piece) if isinstance(piece, _Time) else piece for piece in joined]
@@ -242,5 +244,5 @@ def _times_joined(pieces: list[Piece | _Time]) -> list[Piece]:
 
 def _as_meaning(piece: _Time) -> Meaning:
     if not names_a_day(piece.layout):
-        return text("time_text").labelled(piece.label)
-    return moment("time_2", piece.layout.encode()).labelled(piece.label)
+        return text("time_text").labelled(piece.label, piece.column)
+    return moment("time_2", piece.layout.encode()).labelled(piece.label, piece.column)

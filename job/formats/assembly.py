@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import Enum
 
+from msgspec.structs import replace
+
 from job.errors import FormatError
+from job.formats.boundaries import Piece, ends_by_itself, joined, side_by_side
 from job.formats.fields import SIZED, FieldNames, Meaning
 from job.formats.program import Content, Extent, LineProgram, Step
 
 STEPS_MAX = 512
 """Columns of a format; more than any server logs, and a bound on what a hostile #Fields line makes us build."""
-
-Piece = bytes | Meaning
 
 _NUMERIC = SIZED - {Content.TIME}
 
@@ -43,7 +44,7 @@ def assemble(pieces: Iterable[Piece], quoting: Quoting = Quoting.BACKSLASH) -> L
 
     Raises FormatError where two variables stand side by side and nothing tells where the first one ends.
     """
-    merged = _fuse_addresses(_merge_literals(pieces))
+    merged = joined(_merge_literals(pieces))
     if not any(isinstance(piece, Meaning) for piece in merged):
         raise FormatError("the format names no variable, so there is nothing to read from a line")
     if any(isinstance(piece, bytes) and b"\n" in piece for piece in merged):
@@ -60,18 +61,20 @@ def assemble(pieces: Iterable[Piece], quoting: Quoting = Quoting.BACKSLASH) -> L
         following = merged[index + 1] if index + 1 < len(merged) else b""
         until = following if isinstance(following, bytes) else b""
         step = _step(piece, names.claim(piece), until, quotes % 2 == 1, quoting)
-        if isinstance(following, Meaning) and step.extent is not Extent.SELF:
-            raise FormatError(_side_by_side(piece, following))
+        if isinstance(following, Meaning):
+            step = _bounded(step, piece, following, quoting)
         quotes += until.count(b'"')
         steps.append(step)
     return LineProgram(fields=names.fields, steps=tuple(steps), prefix=prefix)
 
 
-def _side_by_side(first: Meaning, second: Meaning) -> str:
-    return (
-        f"{first.label or first.name} and {second.label or second.name} stand side by side: nothing tells where the "
-        f"first one ends. Put a blank or another separator between them in the server's format"
-    )
+def _bounded(step: Step, meaning: Meaning, following: Meaning, quoting: Quoting) -> Step:
+    """`step` with `following` right behind it. Raises FormatError where nothing tells where it ends."""
+    # A number that is missing where nothing is written for it has no first byte to know it by.
+    numbered = quoting.empty_means_missing and meaning.content in _NUMERIC - {Content.STATUS}
+    if step.extent is not Extent.SELF or numbered or not ends_by_itself(meaning, following):
+        raise side_by_side(meaning, following)
+    return replace(step, argument=1) if step.content is Content.STATUS else step
 
 
 def _step(meaning: Meaning, outputs: tuple[str | None, ...], until: bytes, quoted: bool, quoting: Quoting) -> Step:
@@ -119,30 +122,3 @@ def _merge_literals(pieces: Iterable[Piece]) -> list[Piece]:
         else:
             merged.append(piece)
     return merged
-
-
-def _fuse_addresses(pieces: Sequence[Piece]) -> list[Piece]:
-    """Makes one field of an address, a colon and a port: an IPv6 address has colons of its own."""
-    fused: list[Piece] = []
-    for piece in pieces:
-        if len(fused) >= 2 and isinstance(piece, Meaning) and fused[-1] == b":":
-            address = fused[-2]
-            if isinstance(address, Meaning) and _is_host(address) and piece.name.endswith("port"):
-                fused[-2:] = [_joined(address, piece)]
-                continue
-        fused.append(piece)
-    return fused
-
-
-def _is_host(meaning: Meaning) -> bool:
-    return meaning.content is Content.TEXT and meaning.outputs[0] in ("remote_addr", "server_addr", "vhost")
-
-
-def _joined(address: Meaning, port: Meaning) -> Meaning:
-    return Meaning(
-        address.name,
-        Content.ADDRESS_PORT,
-        (address.outputs[0], port.outputs[0]),
-        word=address.word,
-        label=f"{address.label}:{port.label}",
-    )

@@ -7,7 +7,8 @@ formats do not escape values; a missing value is `-`.
 from __future__ import annotations
 
 from job.errors import FormatError
-from job.formats.assembly import Piece, Quoting, assemble
+from job.formats.assembly import Quoting, assemble
+from job.formats.boundaries import Piece
 from job.formats.fields import (
     Meaning,
     address_port,
@@ -108,7 +109,7 @@ def pieces_of(template: str) -> list[Piece]:
             index = percent + 2
             continue
         end = _operator_end(template, percent)
-        pieces.append(meaning_of(template[percent + 1 : end]).labelled(template[percent : end + 1]))
+        pieces.append(meaning_of(template[percent + 1 : end]).labelled(template[percent : end + 1], percent + 1))
         index = end + 1
     return [piece for piece in pieces if piece != b""]
 

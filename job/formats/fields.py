@@ -34,7 +34,7 @@ SIZED = frozenset(_TYPES) - {Content.FLAG, Content.FLOAT}
 
 def type_of(content: Content, role: int = 0) -> Type:
     """The type of output `role` of a content."""
-    if content is Content.ADDRESS_PORT and role == 1:
+    if content in (Content.ADDRESS_PORT, Content.LOCATION) and role == 1:
         return BIGINT
     return _TYPES.get(content, STRING)
 
@@ -66,15 +66,21 @@ class Meaning(msgspec.Struct, frozen=True):
     layout: bytes = b""
     argument: int = 0
     nulls: tuple[bytes, ...] = ()
+    joined: bool = False
+    """ADDRESS_PORT: put together from a variable for the host and one for the port."""
+    target: str = ""
+    """LOCATION: the own name of the target."""
     label: str = ""
     """The variable as the format writes it, for messages."""
+    column: int = 0
+    """Where it stands in the format string, from 1; 0: in none."""
 
     @property
     def outputs(self) -> tuple[str | None, ...]:
         return self.roles or (self.name,)
 
-    def labelled(self, label: str) -> Meaning:
-        return msgspec.structs.replace(self, label=label)
+    def labelled(self, label: str, column: int = 0) -> Meaning:
+        return msgspec.structs.replace(self, label=label, column=column)
 
 
 def text(name: str, canonical: str | None = None) -> Meaning:
@@ -145,7 +151,8 @@ class FieldNames:
         for role, canonical in enumerate(meaning.outputs):
             name = canonical
             if name in self.fields:
-                name = self._free(meaning.name) if role == 0 else None
+                own = meaning.name if role == 0 else meaning.target if role == 2 else ""
+                name = self._free(own) if own else None
             if name is not None:
                 self.fields[name] = type_of(meaning.content, role)
             names.append(name)

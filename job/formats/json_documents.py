@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from job.formats.assembly import Piece
+from job.formats.boundaries import Piece
 from job.formats.fields import SIZED, FieldNames, Meaning
 from job.formats.program import JsonPath, JsonProgram
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from job.errors import FormatError
 from job.formats import json_documents
-from job.formats.assembly import Piece, Quoting, assemble
+from job.formats.assembly import Quoting, assemble
+from job.formats.boundaries import Piece
 from job.formats.fields import (
     CLF_TIME,
     ISO_TIME,
@@ -73,15 +74,15 @@ _MEANINGS = (
 VARIABLES = {meaning.name: meaning for meaning in _MEANINGS}
 
 
-def meaning_of(variable: str) -> Meaning:
-    """What nginx's `$variable` stands for; one that is not known is a text under its own name."""
+def meaning_of(variable: str, column: int = 0) -> Meaning:
+    """What nginx's `$variable` at that column stands for; one that is not known is a text under its own name."""
     name = variable.lower()
     known = VARIABLES.get(name)
     if known is None and name.startswith("http_"):
         known = request_header(name.removeprefix("http_"))
     if known is None and name.startswith("upstream_"):
         known = elements(name)
-    return (known or text(name)).labelled("$" + variable)
+    return (known or text(name)).labelled("$" + variable, column)
 
 
 def compile_format(format_text: str) -> Program:
@@ -143,7 +144,7 @@ def pieces_of(template: str) -> list[Piece]:
             break
         pieces.append(template[index:dollar].encode())
         name, index = _variable(template, dollar)
-        pieces.append(meaning_of(name))
+        pieces.append(meaning_of(name, dollar + 1))
     return [piece for piece in pieces if piece != b""]
 
 
@@ -177,7 +178,9 @@ def _with_arguments(pieces: list[Piece]) -> list[Piece]:
     index = 0
     while index < len(pieces):
         if tuple(names[index : index + 3]) in _TARGETS:
-            joined.append(uri("nginx_uri").labelled("".join(names[index : index + 3])))
+            first = pieces[index]
+            column = first.column if isinstance(first, Meaning) else 0
+            joined.append(uri("nginx_uri").labelled("".join(names[index : index + 3]), column))
             index += 3
         else:
             joined.append(pieces[index])

@@ -63,7 +63,8 @@ class Content(IntEnum):
     """(value): DECIMAL(18,6) in seconds; `argument` is the power of ten from the logged unit to microseconds (6 for
     seconds, 3 for milliseconds, 0 for microseconds); further digits are cut off; a negative value is NULL."""
     STATUS = 8
-    """(value): BIGINT of exactly three digits, else the reject `bad_status`."""
+    """(value): BIGINT of exactly three digits, else the reject `bad_status`; with an `argument` that is not 0 anything
+    may follow the third one."""
     TIME = 9
     """(value): TIMESTAMP by the strptime-like `layout`: %d %m %b %Y %y %H %M %S %f (fraction, 1 to 9 digits, cut to
     microseconds) %N (a point and a fraction, or nothing) %z (+hhmm, +hh:mm or Z) %s (epoch seconds, fraction allowed)
@@ -80,6 +81,10 @@ class Content(IntEnum):
     """(value): DOUBLE; JSON and declared fields only; else `bad_number`."""
     URI_STEM = 14
     """(uri, path): STRINGs, both the whole text: w3c's cs-uri-stem, whose query is a column of its own."""
+    LOCATION = 15
+    """(host STRING, port BIGINT, uri, path, query): a host and a request target without anything between them. The target
+    starts at the first `/` or `?`, else it is a final `*`, else NULL (written `-`, or not at all). With an `argument` that
+    is not 0 the host is read as ADDRESS_PORT; otherwise the port is NULL."""
 
 
 class Step(msgspec.Struct, frozen=True):

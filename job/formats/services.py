@@ -9,7 +9,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from job.formats import json_documents
-from job.formats.assembly import Piece, assemble
+from job.formats.assembly import assemble
+from job.formats.boundaries import Piece
 from job.formats.fields import (
     CLF_TIME,
     Meaning,

@@ -32,7 +32,8 @@ def refusal(program: LineProgram, line: bytes) -> tuple[str, int]:
 
 def single(content: Content, extent: Extent = Extent.TEXT, **more: Any) -> LineProgram:
     outputs = REQUEST_FIELDS if content is Content.REQUEST else ("value", "second", "third")
-    roles = {Content.REQUEST: 6, Content.URI: 3, Content.ADDRESS_PORT: 2, Content.URI_STEM: 2}.get(content, 1)
+    several = {Content.REQUEST: 6, Content.URI: 3, Content.ADDRESS_PORT: 2, Content.URI_STEM: 2, Content.LOCATION: 3}
+    roles = several.get(content, 1)
     return line_program(Step(extent, content, outputs[:roles], **more))
 
 

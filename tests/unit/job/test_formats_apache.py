@@ -128,3 +128,11 @@ def test_errors_say_what_to_do(text: str, says: str) -> None:
     with pytest.raises(FormatError) as caught:
         find(text)
     assert says in str(caught.value)
+
+
+def test_a_host_in_front_of_a_path() -> None:
+    found = record('%v%U%q "%{Host}i%U" %>s', 'a.example/b?c=d "b.example:80/e" 200')
+    assert found == {
+        "vhost": "a.example", "uri": "/b?c=d", "path": "/b", "query": "c=d", "http_host": "b.example:80",
+        "url_path": "/e", "status": 200,
+    }

@@ -146,7 +146,14 @@ def test_escape_none_ends_a_value_at_the_whole_literal() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("$host$request_uri $status", "$host and $request_uri stand side by side"),
+        ("$status $host$remote_user", "column 14 of the format: $host and $remote_user stand side by side"),
+        ("$status $host$remote_user", "another separator between them in the server's format: $host $remote_user"),
+        ("$body_bytes_sent$request_time", "column 17 of the format: $body_bytes_sent and $request_time stand side"),
+        ("$request_time$upstream_addr", "$request_time and $upstream_addr stand side"),
+        ("$msec$status", "$msec and $status stand side"),
+        ("$scheme$host", "$scheme and $host stand side"),
+        ("$host$args", "$host and $args stand side"),
+        ("escape=none $bytes_sent$scheme x", "$bytes_sent and $scheme stand side"),
         ("$status $", "a dollar sign without the name"),
         ("$status ${host", "closing brace"),
         ("$status ${ho st}", "closing brace"),
@@ -173,3 +180,45 @@ def test_other_lines_are_rejected() -> None:
     assert rejects(MAIN, LINE.replace("200 5", "2OO 5")) == {"bad_status": 1}
     assert rejects(MAIN, LINE + " more") == {"trailing": 1}
     assert rejects(MAIN, LINE[:-1]) == {"truncated": 1}
+
+
+SIDE_BY_SIDE = '$remote_addr [$time_local] "$scheme://$host$request_uri" $status$body_bytes_sent $http_x'
+
+
+def test_a_host_ends_where_the_target_starts() -> None:
+    found = record(SIDE_BY_SIDE, '192.0.2.1 [10/Oct/2023:13:55:36 +0200] "https://a.example/b/c?d=/e?" 200512 x y')
+    del found["time"]
+    assert found == {
+        "remote_addr": "192.0.2.1", "scheme": "https", "vhost": "a.example", "uri": "/b/c?d=/e?",
+        "path": "/b/c", "query": "d=/e?", "status": 200, "bytes": 512, "http_x": "x y",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "found"),
+    [
+        ("$host$request_uri", "a.example-", {"vhost": "a.example", "uri": None}),  # a request that nobody understood
+        ("$host$request_uri", "a-b.example?x", {"vhost": "a-b.example", "uri": "?x", "query": "x"}),
+        ("$host$request_uri", "--", {"vhost": None, "uri": None}),
+        ("$host$request_uri", "-/x", {"vhost": None, "uri": "/x"}),
+        ("$host$request_uri", "a.example*", {"vhost": "a.example", "uri": "*"}),
+        ("$host:$server_port$request_uri", "[::1]:8080/x", {"vhost": "[::1]", "server_port": 8080, "uri": "/x"}),
+        ("$server_name$uri$is_args$args", "a.example/x?y", {"server_name": "a.example", "uri": "/x?y", "query": "y"}),
+        ("$http_host$uri", "a.example:81/x", {"vhost": "a.example:81", "nginx_uri": "/x"}),
+        ('"$request" $host$request_uri', '"GET /a HTTP/1.1" b/c', {"uri": "/a", "vhost": "b", "request_uri": "/c"}),
+        ("$status$body_bytes_sent$request_uri", "2000/x", {"status": 200, "bytes": 0, "uri": "/x"}),
+        ("$body_bytes_sent$scheme", "17https", {"bytes": 17, "scheme": "https"}),
+        ("$time_iso8601$status$request_id", "2023-10-10T13:55:36+02:00404f00d", {"status": 404, "request_id": "f00d"}),
+        ("$msec$request_method", "1700000000.123GET", {"method": "GET"}),
+        ("escape=json $host$request_uri", "a.example", {"vhost": "a.example", "uri": None}),
+    ],
+)
+def test_where_variables_side_by_side_end(text: str, line: str, found: dict[str, object]) -> None:
+    values = record(text, line)
+    assert {name: values[name] for name in found} == found
+
+
+def test_a_status_in_front_of_a_number_still_has_three_digits() -> None:
+    assert rejects("$status$body_bytes_sent", "20") == {"truncated": 1}
+    assert rejects("$status$body_bytes_sent", "2x05") == {"bad_status": 1}
+    assert rejects("$status $body_bytes_sent", "2000 5") == {"bad_status": 1}

@@ -92,7 +92,7 @@ def test_a_name_that_is_not_there(tmp_path: Path) -> None:
     [
         ({"n.conf": "include n.conf;"}, "includes itself"),
         ({"n.conf": "log_format a '$host"}, "line 1: the text that starts with ' is not closed"),
-        ({"n.conf": "log_format a '$host$uri';"}, "n.conf:1: $host and $uri stand side by side"),
+        ({"n.conf": "log_format a '$host$args';"}, "n.conf:1: column 6 of the format: $host and $args stand side"),
         ({"n.conf": " " * (FILE_BYTES_MAX + 1)}, "larger than 4 MiB"),
         (
             {"n.conf": "include 0;", **{str(n): f"include {n + 1};" for n in range(DEPTH_MAX + 1)}},
