@@ -98,7 +98,7 @@ def read_line(program: Any, wanted: Sequence[str], line: bytes) -> dict[str, Any
         position = found.behind
     else:
         _check_end(program, line, position)
-    values.update(reference_scan_time.sums_of(program.steps, times, program.zone_offset_s))
+    values.update(reference_scan_time.sums_of(program, program.steps, times))
     return values
 
 

@@ -215,7 +215,7 @@ def read_document(program: Any, wanted: Sequence[str], line: bytes) -> dict[str,
             if not getattr(source, "lenient", False):
                 raise Rejected(rejected.reason, value.start) from None
             values.update(null_outputs(source))
-    values.update(reference_scan_time.sums_of(program.values, times, program.zone_offset_s))
+    values.update(reference_scan_time.sums_of(program, program.values, times))
     return values
 
 

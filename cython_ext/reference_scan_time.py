@@ -85,7 +85,17 @@ class _Reader:
 
 
 def read(layout: bytes, text: bytes) -> tuple[int, int]:
-    """The microseconds that the start of `text` says, UTC where the layout has a zone, and the bytes it took."""
+    """The microseconds that the start of `text` says, UTC where it names an instant, and the bytes it took."""
+    reader = _parsed(layout, text)
+    return _assemble(reader.parts), reader.position
+
+
+def is_instant(layout: bytes, text: bytes) -> bool:
+    """Whether a good time says its offset, or counts from 1970."""
+    return not {"zone_s", "epoch_us"}.isdisjoint(_parsed(layout, text).parts)
+
+
+def _parsed(layout: bytes, text: bytes) -> _Reader:
     reader = _Reader(text)
     spread = layout.replace(b"%T", b"%H:%M:%S").decode("latin-1")
     letters = iter(spread)
@@ -98,7 +108,17 @@ def read(layout: bytes, text: bytes) -> tuple[int, int]:
             reader.literal("%")
         else:
             _directive(reader, directive)
-    return _assemble(reader.parts), reader.position
+    return reader
+
+
+def to_utc(program: Any, micros: int) -> int:
+    """A time of the program's clock in UTC: with the offset of the last change that the clock has surely passed."""
+    offset_s = program.zone_offset_s
+    for at_us, next_s in program.zone_changes:
+        if micros < at_us + max(offset_s, next_s) * 1_000_000:
+            break
+        offset_s = next_s
+    return int(micros - offset_s * 1_000_000)
 
 
 def _directive(reader: _Reader, letter: str) -> None:
@@ -246,7 +266,7 @@ def sum_key(field: Any) -> str | int:
     return id(field) if name is None else str(name)
 
 
-def sums_of(fields: Sequence[Any], times: dict[str | int, list[tuple[int, int]]], zone_offset_s: int) -> dict[str, Any]:
+def sums_of(program: Any, fields: Sequence[Any], times: dict[str | int, list[tuple[int, int]]]) -> dict[str, Any]:
     """The TIMESTAMPs that DATE (10) and CLOCK (11) fields add up to; NULL where a part was not there."""
     parts: dict[str | int, list[Any]] = {}
     for field in fields:
@@ -257,8 +277,9 @@ def sums_of(fields: Sequence[Any], times: dict[str | int, list[tuple[int, int]]]
         given = times.get(key, [])
         total = None
         if len(given) == len(sources):
-            zone_s = 0 if any(has_zone(source.layout) for source in sources) else zone_offset_s
-            total = sum(micros for micros, _ in given) - zone_s * 1_000_000
+            total = sum(micros for micros, _ in given)
+            if not any(has_zone(source.layout) for source in sources):
+                total = to_utc(program, total)
             if not MICROS_MIN <= total <= MICROS_MAX:
                 raise Rejected("bad_time", given[-1][1])
         if isinstance(key, str):

@@ -54,8 +54,8 @@ def contents_of(
     if int(field.content) in (C_DATE, C_CLOCK):
         times.setdefault(reference_scan_time.sum_key(field), []).append((values[0], position))
         return {}
-    if int(field.content) == C_TIME and not reference_scan_time.has_zone(field.layout):
-        values = [reference_scan_time.checked(values[0] - program.zone_offset_s * 1_000_000)]
+    if int(field.content) == C_TIME and not reference_scan_time.is_instant(field.layout, text):
+        values = [reference_scan_time.checked(reference_scan_time.to_utc(program, values[0]))]
     return {name: value for name, value in zip(field.outputs, values, strict=False) if name is not None}
 
 

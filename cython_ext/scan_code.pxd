@@ -1,6 +1,6 @@
 # The words that the parts of the scan kernel share: reasons, compiled fields, and the state of one scan call.
 from cython_ext.column cimport Arena, Column
-from cython_ext.scan_time cimport TimeLayout
+from cython_ext.scan_time cimport TimeLayout, Zone
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 cdef enum:  # why a line is rejected: 1 + its index in job.formats.program.REJECT_REASONS
@@ -72,7 +72,7 @@ cdef struct Field:  # what a text means and where its values go
     Literal* nulls
     int outputs[ROLES_MAX]  # sink by role; -1: no one asked
     TimeLayout* layout
-    int64_t zone_us      # of times that log no offset
+    const Zone* zone     # of times that log no offset
     int memo             # TIME: index of its memo
     int moment           # DATE, CLOCK: index of the moment they add to
 
@@ -95,7 +95,7 @@ cdef struct Memo:        # the text of a time and its value: the next line mostl
 cdef struct MomentPlan:  # a TIMESTAMP that DATE and CLOCK fields add up to
     int sink             # -1: nobody wants it, but it must be a time
     int parts
-    int64_t zone_us
+    const Zone* zone     # NULL: a part names the offset
 
 cdef struct Moment:
     int64_t value
@@ -133,9 +133,10 @@ cdef class Schema:
     cdef dict sinks            # name -> sink
     cdef list moments          # [name, parts, has zone] in the order of their index
     cdef int memos_count
-    cdef int64_t zone_us
+    cdef Zone* zone
 
     cdef void* memory(self, Py_ssize_t count, size_t size) except NULL
+    cdef int set_zone(self, int64_t first_s, object changes) except -1
     cdef int set_literal(self, Literal* literal, object text) except -1
     cdef int set_field(self, Field* field, object source) except -1
     cdef int set_time(self, Field* field, object source, bint wanted) except -1

@@ -5,7 +5,7 @@ the loops need not check it.
 """
 
 from cython_ext.column cimport K_BIGINT, K_BOOLEAN, K_DECIMAL, K_DOUBLE, K_STRING, K_TIMESTAMP
-from cython_ext.scan_time cimport MICROS, compile_layout
+from cython_ext.scan_time cimport MICROS, MICROS_MAX, MICROS_MIN, compile_layout
 from libc.string cimport memcpy
 
 from enum import IntEnum
@@ -14,6 +14,8 @@ LITERAL_BYTES_MAX = 1024
 STEPS_MAX = 4096
 DECIMAL_ARGUMENT_MAX = 18
 DECIMAL_SCALE = 6
+ZONE_CHANGES_MAX = 4096
+ZONE_OFFSET_S_MAX = 26 * 3600
 
 REASONS = (
     "blank", "truncated", "mismatch", "trailing", "bad_time", "bad_status", "bad_number", "overflow", "bad_json",
@@ -91,12 +93,37 @@ cdef class Schema:
         self.written = [False] * len(self.sinks)
         self.moments = []
         self.memos_count = 0
-        self.zone_us = program.zone_offset_s * MICROS
+        self.set_zone(program.zone_offset_s, program.zone_changes)
 
     cdef void* memory(self, Py_ssize_t count, size_t size) except NULL:
         owner = bytearray(count * <Py_ssize_t>size + 1)
         self.owners.append(owner)
         return <void*><char*>owner
+
+    cdef int set_zone(self, int64_t first_s, object changes) except -1:
+        cdef Py_ssize_t i, count = len(changes)
+        cdef int64_t offset_s, before_s = first_s
+        if abs(first_s) > ZONE_OFFSET_S_MAX:
+            raise ValueError(f"a time zone's offset of {first_s} s is more than {ZONE_OFFSET_S_MAX} s")
+        if count > ZONE_CHANGES_MAX:
+            raise ValueError(f"a time zone of {count} changes; it takes {ZONE_CHANGES_MAX}")
+        self.zone = <Zone*>self.memory(1, sizeof(Zone))
+        self.zone.first_us = first_s * MICROS
+        self.zone.count = count
+        self.zone.starts = <int64_t*>self.memory(count, sizeof(int64_t))
+        self.zone.offsets_us = <int64_t*>self.memory(count, sizeof(int64_t))
+        for i in range(count):
+            at_us, offset_s = changes[i]
+            if not MICROS_MIN <= at_us <= MICROS_MAX:
+                raise ValueError(f"a time zone changes at {at_us}, out of the years 1 to 9999")
+            if abs(offset_s) > ZONE_OFFSET_S_MAX:
+                raise ValueError(f"a time zone's offset of {offset_s} s is more than {ZONE_OFFSET_S_MAX} s")
+            self.zone.starts[i] = at_us + max(before_s, offset_s) * MICROS
+            self.zone.offsets_us[i] = offset_s * MICROS
+            before_s = offset_s
+            if i > 0 and self.zone.starts[i] <= self.zone.starts[i - 1]:
+                raise ValueError("the changes of a time zone must follow each other, farther apart than their offsets")
+        return 0
 
     cdef int set_literal(self, Literal* literal, object text) except -1:
         cdef bytes stored = bytes(text)
@@ -166,7 +193,7 @@ cdef class Schema:
     cdef int set_time(self, Field* field, object source, bint wanted) except -1:
         field.layout = <TimeLayout*>self.memory(1, sizeof(TimeLayout))
         compile_layout(bytes(source.layout), field.layout)
-        field.zone_us = 0 if field.layout.has_zone else self.zone_us
+        field.zone = self.zone
         if field.content == C_TIME:
             field.memo = self.memos_count
             self.memos_count += 1
@@ -190,5 +217,5 @@ cdef class Schema:
             name, parts, has_zone = self.moments[i]
             plans[i].sink = self.sinks.get(name, -1)
             plans[i].parts = parts
-            plans[i].zone_us = 0 if has_zone else self.zone_us
+            plans[i].zone = NULL if has_zone else self.zone
         return plans

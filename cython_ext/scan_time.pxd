@@ -29,11 +29,18 @@ cdef struct TimeLayout:
     int count
     bint fixed     # how long the text is follows from the text itself, so equal bytes are equal times
     bint clf
-    bint has_zone  # names an instant by itself
+    bint has_zone  # names an instant by itself, or may (%+)
 
+cdef struct Zone:              # what the clock showed that wrote times without an offset
+    int64_t first_us           # offset before the first change
+    int count
+    int64_t* starts            # by change: the clock's own time from which on its offset holds; increasing
+    int64_t* offsets_us
+
+cdef int64_t to_utc(const Zone* zone, int64_t micros) noexcept nogil
 cdef int compile_layout(bytes layout, TimeLayout* out) except -1
-# Reads one time that starts at p; *stop is the byte behind it, or where it went wrong. *micros is UTC where the layout
-# has a zone, else as on the logged clock.
+# Reads one time that starts at p; *stop is the byte behind it, or where it went wrong. *micros is UTC where the text names
+# an instant (*zoned), else as on the logged clock.
 cdef TimeResult read_layout(const TimeLayout* layout, const uint8_t* p, const uint8_t* end, const uint8_t** stop,
-                            int64_t* micros) noexcept nogil
+                            int64_t* micros, bint* zoned) noexcept nogil
 cdef int64_t days_from_civil(int64_t year, int month, int day) noexcept nogil

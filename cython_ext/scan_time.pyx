@@ -46,6 +46,7 @@ cdef struct Reader:
     int zone_s
     int64_t epoch_us
     bint has_epoch
+    bint zoned       # names an instant
 
 
 cdef int compile_layout(bytes layout, TimeLayout* out) except -1:
@@ -168,6 +169,7 @@ cdef TimeResult zone(Reader* r) noexcept nogil:
     if r.p[0] == c"Z":
         r.p += 1
         r.zone_s = 0
+        r.zoned = True
         return TIME_OK
     if r.p[0] == c"+":
         sign = 1
@@ -176,6 +178,7 @@ cdef TimeResult zone(Reader* r) noexcept nogil:
     else:
         return TIME_BAD
     r.p += 1
+    r.zoned = True
     result = digits(r, 2, 0, 23, &hours)
     if result != TIME_OK:
         return result
@@ -199,7 +202,7 @@ cdef TimeResult epoch(Reader* r, int64_t unit_us) noexcept nogil:
         count += 1
     if count == 0:
         return TIME_SHORT if r.p == r.end else TIME_BAD
-    r.has_epoch = True
+    r.has_epoch = r.zoned = True
     r.epoch_us = value * unit_us
     if unit_us == MICROS and r.p < r.end and r.p[0] == c".":
         r.p += 1
@@ -404,20 +407,33 @@ cdef bint read_clf(const uint8_t* p, int64_t* micros) noexcept nogil:
     return MICROS_MIN <= micros[0] <= MICROS_MAX
 
 
+cdef int64_t to_utc(const Zone* zone, int64_t micros) noexcept nogil:
+    # The last change whose start is not later than `micros`, by bisection.
+    cdef int low = 0, high = zone.count, middle
+    while low < high:
+        middle = (low + high) // 2
+        if zone.starts[middle] <= micros:
+            low = middle + 1
+        else:
+            high = middle
+    return micros - (zone.first_us if low == 0 else zone.offsets_us[low - 1])
+
+
 cdef TimeResult read_layout(const TimeLayout* layout, const uint8_t* p, const uint8_t* end, const uint8_t** stop,
-                            int64_t* micros) noexcept nogil:
+                            int64_t* micros, bint* zoned) noexcept nogil:
     cdef Reader r
     cdef TimeResult result
     cdef int i
     if layout.clf and end - p >= CLF_BYTES:
         if read_clf(p, micros):
             stop[0] = p + CLF_BYTES
+            zoned[0] = True
             return TIME_OK
     r.p = p
     r.end = end
     r.year, r.month, r.day, r.day_of_year = 1970, 1, 1, 0
     r.hour, r.hour_12, r.minute, r.second, r.micro, r.afternoon = 0, -1, 0, 0, 0, -1
-    r.zone_s, r.epoch_us, r.has_epoch = 0, 0, False
+    r.zone_s, r.epoch_us, r.has_epoch, r.zoned = 0, 0, False, False
     for i in range(layout.count):
         if layout.ops[i] != 0:
             result = directive(&r, layout.ops[i])
@@ -430,16 +446,18 @@ cdef TimeResult read_layout(const TimeLayout* layout, const uint8_t* p, const ui
             stop[0] = r.p
             return result
     stop[0] = r.p
+    zoned[0] = r.zoned
     return assemble(&r, micros)
 
 
 def parse_time(bytes layout, bytes text):
-    """The microseconds since 1970 (UTC where the layout has a zone) that the whole of `text` says, or None."""
+    """The microseconds since 1970 (UTC where the text names an instant) that the whole of `text` says, or None."""
     cdef TimeLayout compiled
     cdef const uint8_t* p = <const uint8_t*><const char*>text
     cdef const uint8_t* stop = p
     cdef int64_t micros = 0
+    cdef bint zoned = False
     compile_layout(layout, &compiled)
-    if read_layout(&compiled, p, p + len(text), &stop, &micros) != TIME_OK:
+    if read_layout(&compiled, p, p + len(text), &stop, &micros, &zoned) != TIME_OK:
         return None
     return micros if stop == p + len(text) else None

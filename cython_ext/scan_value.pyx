@@ -7,7 +7,7 @@ unless bytes must change: JSON escapes, and bytes that are no UTF-8, which becom
 from cython_ext.column cimport StringRef, i128_from_i64, i128
 from cython_ext.scan_code cimport *
 from cython_ext.scan_number cimport parse_decimal, parse_float, parse_integer, parse_status, parse_timer
-from cython_ext.scan_time cimport MICROS_MAX, MICROS_MIN, TIME_OK, TIME_SHORT, read_layout
+from cython_ext.scan_time cimport MICROS_MAX, MICROS_MIN, TIME_OK, TIME_SHORT, read_layout, to_utc
 from libc.string cimport memcmp, memcpy
 
 cdef extern from "byte_search.h" nogil:
@@ -261,18 +261,20 @@ cdef int put_location(const Field* field, Run* run, const uint8_t* p, const uint
 cdef int read_time(const Field* field, Run* run, const uint8_t* p, const uint8_t* end, int64_t* micros) noexcept nogil:
     cdef Memo* memo = NULL
     cdef int result
+    cdef bint zoned = False
     if field.memo >= 0 and field.layout.fixed:
         memo = &run.memos[field.memo]
         if memo.size > 0 and end - p >= memo.size and memcmp(p, memo.text, memo.size) == 0:
             run.place = p + memo.size
             micros[0] = memo.value
             return R_OK
-    result = read_layout(field.layout, p, end, &run.place, micros)
+    result = read_layout(field.layout, p, end, &run.place, micros, &zoned)
     if result != TIME_OK:
         return R_TRUNCATED if result == TIME_SHORT else R_BAD_TIME
     if field.moment >= 0:
         return R_OK
-    micros[0] -= field.zone_us
+    if not zoned:
+        micros[0] = to_utc(field.zone, micros[0])
     if micros[0] < MICROS_MIN or micros[0] > MICROS_MAX:
         return R_BAD_TIME
     if memo != NULL and run.place - p <= MEMO_BYTES:
@@ -303,7 +305,9 @@ cdef int take_moments(const MomentPlan* plans, int count, Run* run) noexcept nog
         if run.moments[i].parts != plans[i].parts:
             put_null(run, plans[i].sink)
             continue
-        value = run.moments[i].value - plans[i].zone_us
+        value = run.moments[i].value
+        if plans[i].zone != NULL:
+            value = to_utc(plans[i].zone, value)
         if value < MICROS_MIN or value > MICROS_MAX:
             run.place = run.moments[i].place
             return R_BAD_TIME

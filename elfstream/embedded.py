@@ -19,7 +19,7 @@ from agent.files import Block, Inputs, expand
 from agent.pipeline import LineCounts, SourcePipeline
 from elfstream.result import RejectSample, Result, ResultColumn, Stats
 from job.errors import FormatError
-from job.formats import Format, as_logged, detect, find
+from job.formats import Format, as_logged, detect, find, in_zone
 from job.panes import PaneStore
 from job.plan import Plan
 from job.row_phase import RowPhase
@@ -59,12 +59,19 @@ def paths_of(paths: Paths) -> list[str]:
     return expand([paths] if isinstance(paths, str | os.PathLike) else paths)
 
 
-def resolve_format(name: str, inputs: Inputs, server_config: Path | None = None) -> tuple[Format, str]:
+def resolve_format(
+    name: str, inputs: Inputs, server_config: Path | None = None, timezone: str | None = None
+) -> tuple[Format, str]:
     """The format called `name` and why it was chosen; "auto" looks into the first file that has lines, as do formats whose
-    logs name their columns.
+    logs name their columns. `timezone` is that of times without an offset.
 
     Raises FormatError, InputError.
     """
+    format, why = _found_format(name, inputs, server_config)
+    return (format if timezone is None else in_zone(format, timezone)), why
+
+
+def _found_format(name: str, inputs: Inputs, server_config: Path | None) -> tuple[Format, str]:
     if name.lower() != AUTO:
         format = find(name, server_config=server_config)
         if format.directives and not format.text:
@@ -283,6 +290,7 @@ def query(
     source: str = "access",
     params: Mapping[str, object] | None = None,
     server_config: str | os.PathLike[str] | None = None,
+    timezone: str | None = None,
     threads: int | None = None,
     strict: bool = False,
     rejects: BinaryIO | None = None,
@@ -291,6 +299,7 @@ def query(
     """Answers `sql` over the log files `paths` (a path, a glob, "-" for standard input, or a sequence of them).
 
     `format` is a name (`elfstream formats` lists them), a verbatim nginx log_format or Apache LogFormat string, or "auto".
+    `timezone` (Europe/Berlin, +02:00) is that of times that are logged without an offset, otherwise taken as UTC.
     `params` are the values of `:name` in the query. `threads` defaults to the processors this process may use.
     A line that does not match is counted in `stats.rejected_by` and sampled in `stats.samples`; with `strict` the first
     one raises RejectedLineError. Memory grows with the number of groups, not with the size of the logs.
@@ -302,7 +311,7 @@ def query(
         raise InputError(str(paths), "no files to read")
     inputs = Inputs(files)
     config = None if server_config is None else Path(server_config)
-    chosen, why = resolve_format(format, inputs, config)
+    chosen, why = resolve_format(format, inputs, config, timezone)
     plan = compile_plan(sql, chosen, source, params)
     count = threads if threads is not None else len(os.sched_getaffinity(0))
     started = time.monotonic()

@@ -257,6 +257,18 @@ def _random_field(random: Random, content: Content, number: int) -> dict[str, An
     return {"content": content, "outputs": tuple(outputs), **more}
 
 
+def random_zone(random: Random) -> dict[str, Any]:
+    """A clock that changes around the times that random lines have."""
+    offsets = [0, 3600, 7200, -45000, 20_700]
+    changes = []
+    if random.random() < 0.5:
+        for day in (-719_000, 0, 11_015, 16_860, 16_862, 19_000, 19_904, 2_932_890):
+            if random.random() < 0.7:
+                at_s = day * 86_400 + random.choice([0, 3600, 45_296, 79_200])
+                changes.append((at_s * 1_000_000, random.choice(offsets)))
+    return {"zone_offset_s": random.choice(offsets), "zone_changes": tuple(changes)}
+
+
 def random_line_program(random: Random) -> LineProgram:
     steps = []
     count = random.randint(1, 6)
@@ -275,7 +287,7 @@ def random_line_program(random: Random) -> LineProgram:
         required=random.choice([0, 0, random.randint(1, count)]),
         open_end=random.random() < 0.3,
         directives=random.random() < 0.3,
-        zone_offset_s=random.choice([0, 3600, -45000]),
+        **random_zone(random),
     )
 
 
@@ -305,9 +317,7 @@ def random_json_program(random: Random) -> JsonProgram:
         values.append(JsonPath(paths=paths, **flags, **_random_field(random, content, number)))
         if content not in (Content.DATE, Content.CLOCK) and random.random() < 0.3:
             values.append(replace(values[-1], paths=((random.choice(keys),),), overrides=True))
-    return json_program(
-        *values, open_fields=random.random() < 0.7, zone_offset_s=random.choice([0, 3600, -45000])
-    )
+    return json_program(*values, open_fields=random.random() < 0.7, **random_zone(random))
 
 
 _KEYS = (b"a", b"b", b"c", b"\xc3\xa9", b"\\u00E9", b"\\u0061", b"a.b")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elfstream.commands.options import format_option, server_config_option
+from elfstream.commands.options import format_option, server_config_option, timezone_option
 from elfstream.terminal import BOLD, RED, has_colour, paint, pointed, readable, visible
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ Examples:
 @click.argument("line")
 @format_option
 @server_config_option
-def command(line: str, format_: str, server_config: Path | None) -> None:
+@timezone_option
+def command(line: str, format_: str, server_config: Path | None, timezone: str | None) -> None:
     """Show which field each part of a line is, or where and why it stops fitting.
 
     LINE is the log line, quoted for the shell, or - for standard input. For formats whose columns are named by a #Fields
@@ -37,6 +38,8 @@ def command(line: str, format_: str, server_config: Path | None) -> None:
     from job import formats
 
     format = _format(data, format_, server_config)
+    if timezone is not None:
+        format = formats.in_zone(format, timezone)
     explanation = formats.explain(format, data)
     _show(explanation)
     if not explanation.ok:

@@ -65,6 +65,7 @@ def run(
     *,
     format_: str,
     server_config: Path | None,
+    timezone: str | None,
     source: str,
     params: Mapping[str, object],
     output: str,
@@ -79,7 +80,7 @@ def run(
 
     if "-" in files:
         raise click.UsageError("--follow follows files; standard input ends by itself, leave --follow out")
-    format, _ = resolve_format(format_, Inputs(_present(files)), server_config)
+    format, _ = resolve_format(format_, Inputs(_present(files)), server_config, timezone)
     plan = compile_plan(sql, format, source, params)
     since = timing["since"]
     options = FollowOptions(

@@ -49,6 +49,12 @@ def server_config_option(command: Command) -> Command:
     )(command)
 
 
+def timezone_option(command: Command) -> Command:
+    """--timezone: of times that are logged without an offset."""
+    text = "Time zone of times logged without an offset: Europe/Berlin, +02:00; default: UTC."
+    return click.option("--timezone", metavar="TZ", help=text)(command)
+
+
 def strict_option(command: Command) -> Command:
     """--strict: no line may be rejected."""
     text = "Fail at the first line that does not fit the format."

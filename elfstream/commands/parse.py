@@ -15,6 +15,7 @@ from elfstream.commands.options import (
     rejects_option,
     server_config_option,
     strict_option,
+    timezone_option,
 )
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ Examples:
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @format_option
 @server_config_option
+@timezone_option
 @click.option("--fields", default="", metavar="A,B", help="Only these fields, in this order; default: all.")
 @click.option(
     "--output",
@@ -47,6 +49,7 @@ def command(
     files: tuple[str, ...],
     format_: str,
     server_config: Path | None,
+    timezone: str | None,
     fields: str,
     output: str,
     strict: bool,
@@ -63,7 +66,7 @@ def command(
     from elfstream.records import RecordReader, chosen_fields
 
     inputs = Inputs(paths_of(paths))
-    format, _ = resolve_format(format_, inputs, server_config)
+    format, _ = resolve_format(format_, inputs, server_config, timezone)
     names = [name.strip() for name in fields.split(",") if name.strip()]
     columns = chosen_fields(format, names, inputs)
     with kept_rejects(rejects, paths) as kept:

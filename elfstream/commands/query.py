@@ -19,6 +19,7 @@ from elfstream.commands.options import (
     rejects_option,
     server_config_option,
     strict_option,
+    timezone_option,
 )
 
 EPILOG = """\b
@@ -44,6 +45,7 @@ docs/SQL.md has the functions, docs/FORMATS.md the fields, docs/CLI.md the outpu
 @click.argument("files", nargs=-1, metavar="FILE...")
 @format_option
 @server_config_option
+@timezone_option
 @click.option(
     "--source", default="access", show_default=True, metavar="NAME", help="The table's name after FROM."
 )
@@ -74,6 +76,7 @@ def command(
     files: tuple[str, ...],
     format_: str,
     server_config: Path | None,
+    timezone: str | None,
     source: str,
     output: str,
     param: tuple[str, ...],
@@ -95,8 +98,8 @@ def command(
     parameters = parameter_values(param)
     if follow:
         following.run(
-            sql, list(files), format_=format_, server_config=server_config, source=source, params=parameters,
-            output=output, timing=timing,
+            sql, list(files), format_=format_, server_config=server_config, timezone=timezone, source=source,
+            params=parameters, output=output, timing=timing,
         )  # fmt: skip
         return
     paths = files_or_stdin(files)
@@ -113,6 +116,7 @@ def command(
             source=source,
             params=parameters,
             server_config=server_config,
+            timezone=timezone,
             threads=threads,
             strict=strict,
             rejects=kept,

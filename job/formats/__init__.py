@@ -5,8 +5,9 @@ from __future__ import annotations
 from job.formats.detection import Detection, as_logged, detect
 from job.formats.explanation import ExplainedStep, Explanation, explain
 from job.formats.format import Format
-from job.formats.lookup import find, names
+from job.formats.lookup import find, in_zone, names
 from job.formats.scanner import SourceScanner
+from job.formats.timezones import Zone
 
 __all__ = [
     "Detection",
@@ -14,9 +15,11 @@ __all__ = [
     "Explanation",
     "Format",
     "SourceScanner",
+    "Zone",
     "as_logged",
     "detect",
     "explain",
     "find",
+    "in_zone",
     "names",
 ]

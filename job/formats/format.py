@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from job.formats.aliases import aliases_of
-from job.formats.program import JsonProgram, Program
+from job.formats.program import Content, JsonProgram, LineProgram, Program
+from job.formats.timezones import UNZONED, Zone
 from job.types import Type
 
 
@@ -21,6 +22,8 @@ class Format(msgspec.Struct, frozen=True):
     title: str = ""
     twins: dict[str, str] = {}
     """Fields that are another field under a second name: `duration_s` is `request_time`."""
+    zone: Zone = UNZONED
+    """The clock of times that say no offset."""
 
     @property
     def fields(self) -> dict[str, Type]:
@@ -42,3 +45,22 @@ class Format(msgspec.Struct, frozen=True):
     def directives(self) -> bool:
         """Whether lines of the log say which columns follow."""
         return not isinstance(self.program, JsonProgram) and self.program.directives
+
+    @property
+    def needs_zone(self) -> bool:
+        """Whether some time of its lines may say no offset."""
+        parts = self.program.steps if isinstance(self.program, LineProgram) else self.program.values
+        moments = (Content.TIME, Content.DATE, Content.CLOCK)
+        return self.directives or any(part.content in moments and not _names_offset(part.layout) for part in parts)
+
+
+def zoned(program: Program, zone: Zone) -> Program:
+    """`program` for logs whose clock shows `zone`."""
+    if zone == UNZONED:
+        return program
+    return msgspec.structs.replace(program, zone_offset_s=zone.offset_s, zone_changes=zone.changes)
+
+
+def _names_offset(layout: bytes) -> bool:
+    directives = layout.replace(b"%%", b"")
+    return any(directive in directives for directive in (b"%z", b"%s", b"%L", b"%U"))

@@ -5,11 +5,14 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from cython_ext.scan import Scanner
 from job.errors import FormatError
 from job.formats import apache, catalogue, envoy, nginx, server_config, w3c
 from job.formats.format import Format
 from job.formats.program import Program
+from job.formats.timezones import find_zone
 
 TEXT_BYTES_MAX = 64 << 10
 _APACHE_KEYWORDS = ("logformat", "customlog")
@@ -38,6 +41,17 @@ def find(text: str, *, server_config: Path | None = None) -> Format:
     if name is None:
         raise FormatError(_unknown(text.strip()))
     return catalogue.named(name)
+
+
+def in_zone(format: Format, timezone: str) -> Format:
+    """`format` for logs whose times say no offset and are of `timezone` (see `timezones.find_zone`). Raises FormatError."""
+    zone = find_zone(timezone)
+    if not format.needs_zone:
+        raise FormatError(
+            f"every time of the format {format.name} says its offset from UTC, so a time zone would change nothing; "
+            f"leave it out"
+        )
+    return replace(format, zone=zone)
 
 
 def names() -> list[Format]:

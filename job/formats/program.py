@@ -69,8 +69,8 @@ class Content(IntEnum):
     """(value): TIMESTAMP by the strptime-like `layout`: %d %m %b %Y %y %H %M %S %f (fraction, 1 to 9 digits, cut to
     microseconds) %N (a point and a fraction, or nothing) %z (+hhmm, +hh:mm or Z) %s (epoch seconds, fraction allowed)
     %L (epoch milliseconds) %U (epoch microseconds) %a %A %B %T %p %I %e %j %%, or %+ alone: any usual way (RFC 3339 with
-    optional fraction and offset, the common log format's, an epoch number whose length tells its unit; UTC without an
-    offset). Without %z it is `zone_offset_s`. A wrong time is the reject `bad_time`."""
+    optional fraction and offset, the common log format's, an epoch number whose length tells its unit). Without an
+    offset it is in the zone of `zone_offset_s`. A wrong time is the reject `bad_time`."""
     DATE = 10
     """(value): adds the days of `layout` to the line's TIMESTAMP of that name."""
     CLOCK = 11
@@ -122,6 +122,10 @@ class LineProgram(msgspec.Struct, frozen=True, tag="line"):
     """Lines that start with `#` are directives; the scan stops behind one that starts with `#Fields:`. Such a program may
     have no steps: then its columns are not known yet and every other line is the reject `no_fields`."""
     zone_offset_s: int = 0
+    """Of times that log no offset: how far their clock is ahead of UTC, before the first of `zone_changes`."""
+    zone_changes: tuple[tuple[int, int], ...] = ()
+    """(microseconds since 1970 in UTC, offset in seconds from then on), in order. A time that the clock showed twice is
+    its first occurrence; one that it left out is read with the offset before the change."""
 
 
 class JsonPath(msgspec.Struct, frozen=True):
@@ -152,6 +156,7 @@ class JsonProgram(msgspec.Struct, frozen=True, tag="json"):
     values: tuple[JsonPath, ...]
     open_fields: bool = False
     zone_offset_s: int = 0
+    zone_changes: tuple[tuple[int, int], ...] = ()
 
 
 Program = LineProgram | JsonProgram

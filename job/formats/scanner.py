@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from cython_ext.scan import Batch, Scanner
 from job.errors import FormatError
 from job.formats import w3c
-from job.formats.format import Format
+from job.formats.format import Format, zoned
 from job.formats.program import LineProgram, Program
 
 SAMPLES_MAX = 8
@@ -30,8 +30,7 @@ class SourceScanner:
                 raise FormatError(f"format {format.name} has no field {name!r}; it has {', '.join(fields)}")
         self._wanted = [format.twins.get(name, name) for name in wanted]
         self._samples_max = samples_max
-        self._program = format.program
-        self._scanner = self._compile(format.program)
+        self._use(format.program)
 
     @property
     def program(self) -> Program:
@@ -54,13 +53,12 @@ class SourceScanner:
             program = w3c.compile_format(directive.decode("utf-8", "backslashreplace"))
         except FormatError:
             program = w3c.unread()  # columns nobody can name: the lines below are rejected, as above any #Fields line
-        self._program = program
-        self._scanner = self._compile(program)
+        self._use(program)
 
-    def _compile(self, program: Program) -> Scanner:
-        if isinstance(program, LineProgram):
-            program = _with_fields(program, self.format)
-        return Scanner(program, self._wanted, self._samples_max)
+    def _use(self, program: Program) -> None:
+        self._program: Program = zoned(program, self.format.zone)
+        full = _with_fields(self._program, self.format) if isinstance(self._program, LineProgram) else self._program
+        self._scanner = Scanner(full, self._wanted, self._samples_max)
 
 
 def _with_fields(program: LineProgram, format: Format) -> LineProgram:

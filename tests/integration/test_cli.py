@@ -493,3 +493,15 @@ def test_the_example_program(tmp_path: Path) -> None:
     assert done.stderr == ""
     assert done.stdout.splitlines()[-1] == "334 lines, 2 rejected, format combined"
     assert len(done.stdout.splitlines()) == 9
+
+
+def test_a_time_zone_in_every_command_that_reads_times(tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    log.write_text("2024-07-15 12:00:00 200\n")
+    zoned = ("--format", "%{%Y-%m-%d %H:%M:%S}t %>s", "--timezone", "Europe/Berlin")
+    asked = run("query", "SELECT min(time) AS t FROM access", str(log), *zoned, "-o", "csv")
+    assert asked.stdout.splitlines()[1] == "2024-07-15T10:00:00Z"
+    assert run("parse", str(log), *zoned).stdout == '{"time":"2024-07-15T10:00:00Z","status":200}\n'
+    assert "2024-07-15 10:00:00Z" in run("explain-format", "2024-07-15 12:00:00 200", *zoned).stdout
+    wrong = run("parse", str(log), *zoned[:3], "Europe/Belrin")
+    assert (wrong.exit_code, "Did you mean Europe/Berlin?" in wrong.stderr) == (2, True)
