@@ -186,12 +186,15 @@ def _find_word(program: Any, step: Any, line: bytes, start: int, may_end: bool) 
     raise Rejected("truncated", start)
 
 
+def _slashes_before(text: bytes, at: int) -> int:
+    return len(text[:at]) - len(text[:at].rstrip(b"\\"))
+
+
 def _find_quoted(program: Any, step: Any, line: bytes, start: int, may_end: bool) -> _Found:
     quote = step.until[0]
     for stop in range(start, len(line)):
         text = line[start:stop]
-        slashes = len(text) - len(text.rstrip(b"\\"))
-        if line[stop] == quote and slashes % 2 == 0:
+        if line[stop] == quote and _slashes_before(text, len(text)) % 2 == 0:
             if may_end and stop + 1 == len(line):
                 return _Found(start, text, None)
             return _Found(start, text, _close(step, program.blank_run, line, stop, may_end))
@@ -222,7 +225,13 @@ def _find_self(program: Any, step: Any, line: bytes, start: int, may_end: bool) 
 def _find_braces(program: Any, step: Any, line: bytes, start: int, may_end: bool) -> _Found:
     if line[start : start + 1] != b"{":
         return _Found(start, None, None if may_end and start == len(line) else start)
-    start += 1
+    found = _find_closing_brace(program, step, line, start + 1, may_end)
+    if b"{" in (found.text or b""):
+        raise Rejected("mismatch", start)
+    return found
+
+
+def _find_closing_brace(program: Any, step: Any, line: bytes, start: int, may_end: bool) -> _Found:
     if step.until.startswith(b"}"):
         found = _search(step.until, program.blank_run, line, start)
         if found is not None:
@@ -248,8 +257,7 @@ def _find_maybe_quoted(program: Any, step: Any, line: bytes, start: int, may_end
         return _find_word(program, step, line, start, may_end)
     for stop in range(start + 1, len(line)):
         text = line[start + 1 : stop]
-        slashes = len(text) - len(text.rstrip(b"\\"))
-        if line[stop : stop + 1] == b'"' and slashes % 2 == 0:
+        if line[stop : stop + 1] == b'"' and _slashes_before(text, len(text)) % 2 == 0:
             return _Found(start + 1, text, _close(step, program.blank_run, line, stop + 1, may_end))
     raise Rejected("truncated", start)
 
@@ -273,7 +281,12 @@ def _find_list(program: Any, step: Any, line: bytes, start: int, may_end: bool) 
 def _find_name(program: Any, step: Any, line: bytes, start: int, may_end: bool) -> _Found:
     if line.startswith(b"- ", start) and not (step.until and line.startswith(step.until, start + 1)):
         raise Rejected("mismatch", start)
-    return _find_text(program, step, line, start, may_end)
+    found = _find_text(program, step, line, start, may_end)
+    text = found.text or b""
+    quotes = [at for at, byte in enumerate(text) if byte == ord('"') and _slashes_before(text, at) % 2 == 0]
+    if quotes:
+        raise Rejected("mismatch", start)
+    return found
 
 
 _FINDERS = {

@@ -7,6 +7,8 @@ STEPS_MAX: int
 REASONS: tuple[str, ...]
 DECIMAL_ARGUMENT_MAX: int
 DECIMAL_SCALE: int
+ZONE_CHANGES_MAX: int
+ZONE_OFFSET_S_MAX: int
 ROLE_KINDS: dict[int, tuple[int, ...]]
 NEVER_REFUSED: frozenset[int]
 
@@ -36,6 +38,7 @@ class KernelContent(IntEnum):
     FLAG = ...
     FLOAT = ...
     URI_STEM = ...
+    LOCATION = ...
 
 class Schema:
     kinds: tuple[int, ...]

@@ -98,7 +98,7 @@ cdef inline int refuse(Run* run, const uint8_t* place, int reason) noexcept nogi
     return reason
 
 
-cdef int find_text(const Step* step, bint blank_run, Run* run, const uint8_t* p, const uint8_t* end,
+cdef inline int find_text(const Step* step, bint blank_run, Run* run, const uint8_t* p, const uint8_t* end,
                    const uint8_t** stop, const uint8_t** behind) noexcept nogil:
     if step.until.size == 0:
         stop[0] = end
@@ -188,9 +188,24 @@ cdef int find_list(const Step* step, bint blank_run, Run* run, const uint8_t* p,
         q += 1
 
 
-cdef inline bint names_dash(const Step* step, const uint8_t* p, const uint8_t* end) noexcept nogil:
-    # Whether the name is a lone dash and its literal starts with that blank.
-    return end - p > step.until.size and step.until.size > 0 and memcmp(p + 1, step.until.data, step.until.size) == 0
+cdef inline int find_name(const Step* step, bint blank_run, Run* run, const uint8_t* p, const uint8_t* end,
+                          const uint8_t** stop, const uint8_t** behind) noexcept nogil:
+    cdef int reason
+    cdef const Literal* until = &step.until
+    if end - p >= 2 and p[0] == c"-":
+        if until.size > 0 and stands(until, p + 1, end, run.safe):
+            if not blank_run and until.data[0] != c"-":  # nobody, as in most lines
+                stop[0] = p + 1
+                behind[0] = p + 1 + until.size
+                return R_OK
+        elif p[1] == c" ":
+            return refuse(run, p, R_MISMATCH)
+    reason = find_text(step, blank_run, run, p, end, stop, behind)
+    if reason != R_OK or stop[0] == p:
+        return reason
+    if p[0] == c'"' or (stop[0] - p > 1 and find_quote(p, stop[0], c'"') != stop[0]):
+        return refuse(run, p, R_MISMATCH)
+    return R_OK
 
 
 cdef inline bint joins(const uint8_t* blank, const uint8_t* start, const uint8_t* end) noexcept nogil:
@@ -205,18 +220,22 @@ cdef inline bint joins(const uint8_t* blank, const uint8_t* start, const uint8_t
 cdef int find_braces(const Step* step, bint blank_run, Run* run, const uint8_t* p, const uint8_t* end,
                      const uint8_t** stop, const uint8_t** behind) noexcept nogil:
     # p is behind the opening brace; `until` may start with the closing one or follow it.
+    cdef int reason
     if step.until.size > 0 and step.until.data[0] == c"}":
         stop[0] = find_literal(&step.until, blank_run, p, end, run.safe, behind)
-        if behind[0] != NULL:
-            return R_OK
-        if step.may_end and end > p and (end - 1)[0] == c"}":
+        if behind[0] == NULL:
+            if not step.may_end or end == p or (end - 1)[0] != c"}":
+                return refuse(run, p - 1, R_TRUNCATED)
             stop[0] = end - 1
-            return R_OK
+        reason = R_OK
     else:
         stop[0] = find_byte(p, end, run.safe, c"}")
-        if stop[0] < end:
-            return close_field(step, blank_run, run, stop[0] + 1, end, behind)
-    return refuse(run, p - 1, R_TRUNCATED)
+        if stop[0] == end:
+            return refuse(run, p - 1, R_TRUNCATED)
+        reason = close_field(step, blank_run, run, stop[0] + 1, end, behind)
+    if reason == R_OK and find_byte(p, stop[0], run.safe, c"{") < stop[0]:
+        return refuse(run, p - 1, R_MISMATCH)
+    return reason
 
 
 cdef const uint8_t* find_header_end(const uint8_t* p, const uint8_t* end, const uint8_t* safe) noexcept nogil:
@@ -314,10 +333,10 @@ cdef class LineCode:
                 reason = find_word(step, blank_run, run, p, end, &stop, &behind)
             elif step.extent == E_QUOTED:
                 reason = find_quoted(step, blank_run, run, p, end, &stop, &behind)
-            elif step.extent == E_TEXT or step.extent == E_NAME:
-                if step.extent == E_NAME and end - p >= 2 and p[0] == c"-" and p[1] == c" " and not names_dash(step, p, end):
-                    return refuse(run, p, R_MISMATCH)
+            elif step.extent == E_TEXT:
                 reason = find_text(step, blank_run, run, p, end, &stop, &behind)
+            elif step.extent == E_NAME:
+                reason = find_name(step, blank_run, run, p, end, &stop, &behind)
             elif step.extent == E_MAYBE_QUOTED:
                 reason = find_maybe_quoted(step, blank_run, run, p, end, &start, &stop, &behind)
             elif step.extent == E_LIST:

@@ -31,7 +31,8 @@ class Extent(IntEnum):
     """The content knows its own length (numbers, times); a lone `-` is NULL where `dash_null`."""
     BRACES = 5
     """Optional `{...}`: the text between the braces when the field starts with `{`, else NULL and zero bytes wide.
-    `until` belongs to the braces and is only required when they are there."""
+    `until` belongs to the braces and is only required when they are there. A second opening brace inside is a mismatch:
+    HAProxy encodes those of a client, so it belongs to another line glued to this one."""
     SYSLOG = 6
     """Optional syslog header: everything up to and with the first `]: ` when there is one, else zero bytes wide."""
     MAYBE_QUOTED = 7
@@ -41,7 +42,8 @@ class Extent(IntEnum):
     """As TEXT, but a blank that joins two elements does not end the field: one after a comma, or one of a ` : `."""
     NAME = 9
     """As TEXT, but it does not start with a dash and a blank: that is a dash column and the one behind it, so the line has
-    more columns than the format and its fields would shift. For users, whose names may have blanks."""
+    more columns than the format and its fields would shift. Nor does it hold a quote without a backslash: no server writes
+    one into a name, so it belongs to another line glued to this one. For users, whose names may have blanks."""
 
 
 class Content(IntEnum):

@@ -90,7 +90,7 @@ def elb() -> LineProgram:
     program = _line(
         "{time} " + _ELB_COLUMNS + ' "{user_agent}" {ssl_cipher} {ssl_protocol}', *_ELB, moment("time", ISO_MICROS)
     )
-    return _growing(program, "request")
+    return replace(program, required=_placed(program, "request"))  # the service is frozen: its columns grow no more
 
 
 def s3() -> LineProgram:

@@ -125,3 +125,37 @@ def test_what_a_document_is_made_of() -> None:
         ("uri", b"/a?b", {"uri": "/a?b", "path": "/a", "query": "b"}),
         ("status", b"200", {"status": 200}),
     ]
+
+
+COMMON = '192.0.2.1 - - [14/Mar/2024:09:26:5%d +0000] "GET /%d HTTP/1.1" 200 314'
+
+
+@pytest.mark.parametrize("torn_at", [50, 60, 70, len(COMMON % (1, 1)) - 1, len(COMMON % (1, 1))])
+@pytest.mark.parametrize("rest", ["", ' "-" "curl/8.5.0"'])
+def test_a_torn_line_alone_is_no_other_format(torn_at: int, rest: str) -> None:
+    """Glued to the next one it once was a user of vhost_common, with a quote in the name."""
+    line = (COMMON % (1, 1))[:torn_at] + COMMON % (2, 2) + rest
+    with pytest.raises(FormatError, match=r"The best guess is \w+, 0 of 1 match"):
+        detect(line.encode() + b"\n")
+
+
+@pytest.mark.parametrize("format", [format for format in names() if format.name != "s3"], ids=lambda format: format.name)
+def test_two_lines_glued_together_are_a_reject(format: Format) -> None:
+    """But not for s3, whose columns grow: there the second line is what columns of the future look like."""
+    *directives, line = format.sample.split("\n")
+    glued = "\n".join([*directives, line + line])
+    assert not explain(format, glued.encode()).ok
+
+
+def test_a_line_torn_in_what_haproxy_captured() -> None:
+    line = find("haproxy_http").sample
+    at = line.index("{www") + 4
+    assert explain(find("haproxy_http"), (line[:at] + line).encode()).reason == "mismatch"
+
+
+def test_a_quote_in_a_name_that_a_server_would_have_escaped() -> None:
+    line = 'h - %s [14/Mar/2024:09:26:53 +0000] "GET / HTTP/1.1" 200 5'
+    assert explain(find("common"), (line % 'a\\"b').encode()).ok
+    assert explain(find("common"), (line % 'a"b').encode()).reason == "mismatch"
+    assert explain(find("common"), (line % '"').encode()).reason == "mismatch"
+    assert explain(find("common"), (line % 'a\\\\"b').encode()).reason == "mismatch"
