@@ -39,11 +39,13 @@ _BROKEN = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zstandard.Zst
 
 class Block(NamedTuple):
     """`data[:stop]` are whole lines (at the end of a file the last one may lack its LF); `offset` is the place of the
-    first byte in the file's uncompressed bytes."""
+    first byte in the file's uncompressed bytes. A line beyond LINE_BYTES_MAX is a block of its own: its first bytes, and
+    how many more were `skipped`, not counting its LF."""
 
     data: bytes
     stop: int
     offset: int
+    skipped: int = 0
 
 
 def expand(patterns: Iterable[str | os.PathLike[str]]) -> list[str]:
@@ -150,44 +152,57 @@ class LogFile:
             if stop == 0 and want <= LINE_BYTES_MAX:
                 want *= 2
                 continue
+            start = self.offset
+            self.offset += stop or len(data)
             if stop == 0:
-                yield Block(data, len(data), self.offset)
-                self._skip_line(len(data))
+                yield Block(data, len(data), start, self._skip_line())
             else:
-                yield Block(data, stop, self.offset)
-                self.offset += stop
+                yield Block(data, stop, start)
             want = BLOCK_BYTES
 
-    def _skip_line(self, read_bytes: int) -> None:
-        self.offset += read_bytes
+    def _skip_line(self) -> int:
+        """Goes behind the line's LF; how many bytes stood in front of that."""
+        start = self.offset
         while data := os.pread(self._fd, BLOCK_BYTES, self.offset):
             end = data.find(b"\n")
             if end >= 0:
                 self.offset += end + 1
-                return
+                return self.offset - start - 1
             self.offset += len(data)
+        return self.offset - start
 
     def _stream_blocks(self) -> Iterator[Block]:
-        rest, chunk, skipping = b"", self.head, False
+        rest, chunk = b"", self.head
         self.head = b""
         while chunk:
-            if skipping:
-                end = chunk.find(b"\n")
-                self.offset += len(chunk) if end < 0 else end + 1
-                skipping, chunk = end < 0, b"" if end < 0 else chunk[end + 1 :]
             data = rest + chunk if rest else chunk
-            stop = data.rfind(b"\n") + 1
+            start, stop = self.offset, data.rfind(b"\n") + 1
             if stop:
-                yield Block(data, stop, self.offset)
+                self.offset += stop
+                yield Block(data, stop, start)
+                rest = data[stop:]
             elif len(data) > LINE_BYTES_MAX:
-                yield Block(data, len(data), self.offset)
-                stop, skipping = len(data), True
-            self.offset += stop
-            rest = data[stop:]
+                self.offset += len(data)
+                skipped, rest = self._skip_stream()
+                yield Block(data, len(data), start, skipped)
+            else:
+                rest = data
             chunk = self._stream.read(BLOCK_BYTES)
         if rest:
-            yield Block(rest, len(rest), self.offset)
+            start = self.offset
             self.offset += len(rest)
+            yield Block(rest, len(rest), start)
+
+    def _skip_stream(self) -> tuple[int, bytes]:
+        """Reads to the end of the line: how many bytes stood in front of its LF, and what was read behind that."""
+        start = self.offset
+        while chunk := self._stream.read(BLOCK_BYTES):
+            end = chunk.find(b"\n")
+            if end >= 0:
+                self.offset += end + 1
+                return self.offset - start - 1, chunk[end + 1 :]
+            self.offset += len(chunk)
+        return self.offset - start, b""
 
     def close(self) -> None:
         """Closes what was opened; standard input stays open."""
@@ -214,7 +229,10 @@ class Inputs:
         return self._kept.pop(path, None) or LogFile(path)
 
     def head(self) -> tuple[str, bytes]:
-        """The first file that is not empty, and its first bytes; ("", b"") when all are empty. Raises InputError."""
+        """The first file that starts with more than blank lines, and its first bytes; without one ("", b"").
+
+        Raises InputError.
+        """
         for path in self.paths:
             file = self.open(path)
             head = file.head
@@ -222,7 +240,7 @@ class Inputs:
                 self._kept[path] = file
             else:
                 file.close()
-            if head:
+            if head.strip():
                 return path, head
         return "", b""
 

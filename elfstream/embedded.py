@@ -17,6 +17,7 @@ from typing import BinaryIO, NamedTuple
 from agent.errors import InputError
 from agent.files import Block, Inputs, expand
 from agent.pipeline import LineCounts, SourcePipeline
+from elfstream.rejects import kept_line
 from elfstream.result import RejectSample, Result, ResultColumn, Stats
 from job.errors import FormatError
 from job.formats import Format, as_logged, detect, find, in_zone
@@ -27,10 +28,12 @@ from job.sql import Schema, compile_sql
 from master.stages import Stages, innermost
 
 AUTO = "auto"
+UNDETECTED = "nothing could be detected: no file has a line that is not blank; read as combined"
 SAMPLES_MAX = 8
 """Rejects kept as samples of a query."""
 SAMPLE_BYTES_MAX = 512
-_PROGRESS_INTERVAL_S = 0.1
+PROGRESS_INTERVAL_S = 0.1
+"""Progress is told at most so often."""
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -81,7 +84,7 @@ def _found_format(name: str, inputs: Inputs, server_config: Path | None) -> tupl
         raise FormatError("--server-config needs the name of a format in that file: add --format NAME")
     path, head = inputs.head()
     if not head:
-        return find("combined"), "all files are empty"
+        return find("combined"), UNDETECTED
     try:
         detection = detect(head)
     except FormatError as error:
@@ -112,10 +115,10 @@ class _Reader:
         for number, path in enumerate(self._inputs.paths):
             with self._inputs.open(path) as file:
                 self.path = path
-                before = self.done_bytes
+                before, bytes_before = self.done_bytes, self.bytes
                 for block in file.blocks():
                     yield number, block
-                    self.bytes += block.stop
+                    self.bytes = bytes_before + file.offset
                     self.done_bytes = before + file.done_bytes
 
     def next(self) -> tuple[int, int, Block] | None:
@@ -174,13 +177,14 @@ class _Worker:
     ) -> None:
         text = block.data[offset : offset + size]
         if self._query.rejects is not None:
-            self._query.rejects.write(text + b"\n")
+            self._query.rejects.write(kept_line(text, reason, size + block.skipped))
         if len(self.samples) < SAMPLES_MAX or self._query.strict:
             line = block.data.count(b"\n", 0, offset) + 1  # within the block; completed when all are known
             path = self._query.inputs.paths[file]
             sample = RejectSample(
-                path, line, block.offset + offset, reason, position, text[:SAMPLE_BYTES_MAX]
-            )
+                path, line, block.offset + offset, reason, position, text[:SAMPLE_BYTES_MAX],
+                size + block.skipped,
+            )  # fmt: skip
             self.samples.append((number, sample))
             if self._query.strict:
                 before = self._reader.lines_before(number)
@@ -208,7 +212,7 @@ class _Query:
     def report(self) -> None:
         """Calls the progress callback, at most ten times a second and from one thread at a time."""
         now = time.monotonic()
-        if self._progress is None or now - self._reported < _PROGRESS_INTERVAL_S:
+        if self._progress is None or now - self._reported < PROGRESS_INTERVAL_S:
             return
         self._reported = now
         reader = self.reader

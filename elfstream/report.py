@@ -1,6 +1,7 @@
 """What is said about a finished reading, on standard error: nothing that a script did not ask for, a line or two to people.
 
-One exception: when most lines do not fit the format, the answer is about something else, and everyone is told.
+Two exceptions, of which everyone is told: when most lines do not fit the format, the answer is about something else, and
+when nothing but blank lines was there, the format is a guess.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from elfstream.embedded import UNDETECTED
 from elfstream.progress import rate_text
 from elfstream.terminal import DIM, cut, has_colour, is_terminal, paint, pointed, quantity, visible
 
@@ -23,6 +25,9 @@ def report_query(result: Result, stats: bool, quiet: bool, is_kept: bool) -> Non
     read = result.stats
     if stats:
         print(stats_json(read), file=sys.stderr)
+    elif result.detection == UNDETECTED:
+        if not quiet:
+            print(undetected(), file=sys.stderr)
     elif read.rejected > read.parsed:
         print(misfit(result.format, read.rejected, read.lines, read.samples), file=sys.stderr)
     if not is_terminal(sys.stderr):
@@ -31,6 +36,11 @@ def report_query(result: Result, stats: bool, quiet: bool, is_kept: bool) -> Non
         print(paint(summary(result), DIM, has_colour(sys.stderr)), file=sys.stderr)
     if read.rejected:
         print(rejected_text(read.rejected_by, is_kept), file=sys.stderr)
+
+
+def undetected() -> str:
+    """A warning about logs without a line to tell their format from."""
+    return f"elfstream: warning: {UNDETECTED}"
 
 
 def stats_json(stats: Stats) -> str:

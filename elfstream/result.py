@@ -63,7 +63,10 @@ def row_class(columns: Iterable[ResultColumn]) -> type[Row]:
 
 
 class RejectSample(NamedTuple):
-    """A line that was no record: where it stands (1-based line, byte offset), why, and the 0-based column of the fault."""
+    """A line that was no record: where it stands (1-based line, byte offset), why, and the 0-based column of the fault.
+
+    `text` is its start, `size_bytes` its whole length without the line end.
+    """
 
     path: str
     line_number: int
@@ -71,6 +74,7 @@ class RejectSample(NamedTuple):
     reason: str
     position: int
     text: bytes
+    size_bytes: int = 0
 
 
 @dataclass

@@ -17,6 +17,7 @@ from elfstream.commands.options import (
     strict_option,
     timezone_option,
 )
+from elfstream.terminal import is_terminal
 
 if TYPE_CHECKING:
     from elfstream.records import RecordReader
@@ -34,7 +35,12 @@ Examples:
 @format_option
 @server_config_option
 @timezone_option
-@click.option("--fields", default="", metavar="A,B", help="Only these fields, in this order; default: all.")
+@click.option(
+    "--fields",
+    default="",
+    metavar="A,B",
+    help="Only these fields, in this order, by any name that SQL takes; default: all.",
+)
 @click.option(
     "--output",
     "-o",
@@ -45,6 +51,7 @@ Examples:
 )
 @strict_option
 @rejects_option
+@click.option("--quiet", "-q", is_flag=True, help="No progress and no warning about empty logs.")
 def command(
     files: tuple[str, ...],
     format_: str,
@@ -54,6 +61,7 @@ def command(
     output: str,
     strict: bool,
     rejects: Path | None,
+    quiet: bool,
 ) -> None:
     """Turn log lines into records with canonical field names.
 
@@ -61,16 +69,19 @@ def command(
     """
     paths = files_or_stdin(files)
     from agent.files import Inputs
-    from elfstream.embedded import paths_of, resolve_format
+    from elfstream.embedded import UNDETECTED, paths_of, resolve_format
     from elfstream.output import csv_lines, json_lines, write_lines
+    from elfstream.progress import ProgressBar
     from elfstream.records import RecordReader, chosen_fields
 
     inputs = Inputs(paths_of(paths))
-    format, _ = resolve_format(format_, inputs, server_config, timezone)
+    format, why = resolve_format(format_, inputs, server_config, timezone)
     names = [name.strip() for name in fields.split(",") if name.strip()]
     columns = chosen_fields(format, names, inputs)
-    with kept_rejects(rejects, paths) as kept:
-        reader = RecordReader(inputs, format, columns, strict, kept)
+    # Records on the terminal would run through the bar.
+    is_bar_wanted = not quiet and not is_terminal(sys.stdout)
+    with ProgressBar(is_bar_wanted) as bar, kept_rejects(rejects, paths) as kept:
+        reader = RecordReader(inputs, format, columns, strict, kept, bar.listener)
         if output == "csv":
             lines = csv_lines(columns, reader.rows())
         elif format.name == "json" and not names:
@@ -78,14 +89,16 @@ def command(
         else:
             lines = json_lines(columns, reader.rows(), decimals_as_numbers=True)
         write_lines(lines, sys.stdout)
-    _report(reader, format.name, rejects is not None)
+    _report(reader, format.name, rejects is not None, why == UNDETECTED and not quiet)
 
 
-def _report(reader: RecordReader, format_name: str, is_kept: bool) -> None:
-    from elfstream.report import misfit, rejected_text
+def _report(reader: RecordReader, format_name: str, is_kept: bool, is_undetected: bool) -> None:
+    from elfstream.report import misfit, rejected_text, undetected
 
     rejected = reader.counts.rejected
-    if rejected.total() > reader.counts.parsed:
+    if is_undetected:
+        print(undetected(), file=sys.stderr)
+    elif rejected.total() > reader.counts.parsed:
         print(misfit(format_name, rejected.total(), reader.counts.lines, reader.samples), file=sys.stderr)
     if rejected:
         print(rejected_text(rejected, is_kept), file=sys.stderr)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+import elfstream as elf
 from elfstream.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -308,6 +309,19 @@ def test_parse_refuses_unknown_fields(log: str) -> None:
     done = run("parse", log, "--fields", "path,nonsense")
     assert done.exit_code == 2
     assert "nonsense" in done.stderr
+    assert "has no field 'statsu'. Did you mean status" in run("parse", log, "--fields", "statsu").stderr
+
+
+def test_parse_takes_the_names_that_sql_takes(log: str) -> None:
+    done = run("parse", log, "--fields", "Status,REQUEST_METHOD,remote_host,url.path", "-o", "csv")
+    assert done.stdout.splitlines()[0] == "Status,REQUEST_METHOD,remote_host,url.path"
+    plain = run("parse", log, "--fields", "status,method,remote_addr,path", "-o", "csv")
+    assert done.stdout.splitlines()[1:] == plain.stdout.splitlines()[1:]
+
+
+def test_parse_leaves_the_names_of_a_document_alone() -> None:
+    done = piped(b'{"Level":"warn","status":200}\n', "parse", "--format", "json", "--fields", "STATUS,Level,level")
+    assert done.stdout == '{"STATUS":200,"Level":"warn","level":null}\n'
 
 
 def test_explain_format_of_a_good_line() -> None:
@@ -505,3 +519,35 @@ def test_a_time_zone_in_every_command_that_reads_times(tmp_path: Path) -> None:
     assert "2024-07-15 10:00:00Z" in run("explain-format", "2024-07-15 12:00:00 200", *zoned).stdout
     wrong = run("parse", str(log), *zoned[:3], "Europe/Belrin")
     assert (wrong.exit_code, "Did you mean Europe/Berlin?" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\n  \n\r\n"])
+def test_a_log_without_lines_is_no_error(tmp_path: Path, content: bytes) -> None:
+    log = tmp_path / "access.log"
+    log.write_bytes(content)
+    lines = content.count(b"\n")
+    asked = run("query", "SELECT count(*) AS n FROM access", str(log), "-o", "json", "--stats")
+    assert (asked.exit_code, asked.stdout) == (0, '{"n":0}\n')
+    stats = json.loads(asked.stderr)
+    assert (stats["lines"], stats["parsed"], stats["rejected"]) == (lines, 0, lines)
+    for command in (("query", "SELECT count(*) AS n FROM access"), ("parse",)):
+        done = run(*command, str(log))
+        assert (done.exit_code, done.stderr.splitlines()[0]) == (
+            *(0, "elfstream: warning: nothing could be detected: no file has a line that is not blank; read as combined"),
+        )
+        assert "nothing" not in run(*command, str(log), "--quiet").stderr
+
+
+def test_a_line_that_is_too_long_is_kept_cut_and_with_its_size(tmp_path: Path) -> None:
+    size = (9 << 20) + 5
+    log, kept = tmp_path / "access.log", tmp_path / "bad"
+    log.write_bytes(GOOD + b"x" * size + b"\n" + GOOD)
+    for command in (("query", "SELECT count(*) AS n FROM access", "-o", "json", "--stats"), ("parse",)):
+        done = run(*command, str(log), "--rejects", str(kept), "--format", "combined")
+        text = kept.read_bytes()
+        assert len(text) < 70_000
+        assert text.endswith(b"x [elfstream: cut, 65536 of %d bytes]\n" % size)
+        if command[0] == "query":
+            assert json.loads(done.stderr)["bytes"] == log.stat().st_size
+    result = elf.query("SELECT count(*) FROM access", log, format="combined")
+    assert [(sample.reason, sample.size_bytes) for sample in result.stats.samples] == [("too_long", size)]

@@ -78,6 +78,7 @@ def test_an_endless_line_is_cut_and_skipped(tmp_path: Path, kind: str) -> None:
     path = _write(tmp_path, PACKERS[kind](b"a\n" + b"x" * 2000 + b"\nb\n"))
     with LogFile(path) as file:
         pieces = [block.data[: block.stop] for block in file.blocks()]
+        assert file.offset == 2 + 2001 + 2
     long = [piece for piece in pieces if len(piece) > 256]
     assert len(long) == 1
     assert set(long[0]) == {ord("x")}
@@ -198,3 +199,18 @@ class _Pipe(io.RawIOBase):
         piece, self._data = self._data[:3], self._data[3:]
         into[: len(piece)] = piece
         return len(piece)
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+@pytest.mark.parametrize("end", [b"", b"\n", b"\nlast\n"])
+def test_an_endless_line_has_its_true_size(tmp_path: Path, kind: str, end: bytes) -> None:
+    with LogFile(_write(tmp_path, PACKERS[kind](b"a\n" + b"x" * 2000 + end))) as file:
+        cut = [block for block in file.blocks() if block.skipped]
+        assert [(block.offset, block.stop + block.skipped) for block in cut] == [(2, 2000)]
+        assert file.offset == 2 + 2000 + len(end)
+
+
+def test_the_head_to_look_at_has_more_than_blank_lines(tmp_path: Path) -> None:
+    blank, log = _write(tmp_path, b"\n \r\n", "blank"), _write(tmp_path, b"a\n", "log")
+    assert Inputs([blank, log]).head() == (log, b"a\n")
+    assert Inputs([blank]).head() == ("", b"")
