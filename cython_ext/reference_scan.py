@@ -5,6 +5,7 @@ One line at a time, one field at a time, no thought of speed. docs/SCAN.md is th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,9 +14,10 @@ from cython_ext import reference_scan_json, reference_scan_time
 from cython_ext.reference_scan_value import TimeParts, contents_of, null_outputs, outputs_of
 from cython_ext.reference_scan_verdict import Rejected
 
-TEXT, WORD, QUOTED, SELF, BRACES, SYSLOG, MAYBE_QUOTED, LIST, NAME = range(1, 10)
+TEXT, WORD, QUOTED, SELF, BRACES, SYSLOG, MAYBE_QUOTED, LIST, NAME, REQUEST = range(1, 11)
 BLANKS = b" \t"
 LINE_BYTES_MAX = 4 << 20
+PROTOCOL_END = re.compile(rb" HTTP/[0-9](\.[0-9])?\Z")
 
 
 @dataclass
@@ -289,6 +291,19 @@ def _find_name(program: Any, step: Any, line: bytes, start: int, may_end: bool) 
     return found
 
 
+def _find_request(program: Any, step: Any, line: bytes, start: int, may_end: bool) -> _Found:
+    search_from = start
+    while step.until and not line.startswith(b"-", start):
+        found = _search(step.until, program.blank_run, line, search_from)
+        if found is None:
+            break
+        text = line[start : found[0]]
+        if PROTOCOL_END.search(text):
+            return _Found(start, text, found[1])
+        search_from = found[0] + 1
+    return _find_text(program, step, line, start, may_end)
+
+
 _FINDERS = {
     TEXT: _find_text,
     WORD: _find_word,
@@ -299,4 +314,5 @@ _FINDERS = {
     MAYBE_QUOTED: _find_maybe_quoted,
     LIST: _find_list,
     NAME: _find_name,
+    REQUEST: _find_request,
 }

@@ -149,10 +149,10 @@ def _directive(reader: _Reader, letter: str) -> None:
 def _usual(reader: _Reader) -> None:
     if len(reader.text) - reader.position > 2 and reader.peek(2) == "/":
         _sequence(reader, "d/b/Y:H:M:S z")
-    elif reader.peek(4) != "-":
+    elif reader.peek(4) not in ("-", "/"):
         _usual_epoch(reader)
     else:
-        _sequence(reader, "Y-m-d")
+        _sequence(reader, "Y-m-d" if reader.peek(4) == "-" else "Y/m/d")
         if reader.peek() in ("T", " "):
             reader.position += 1
             _sequence(reader, "H:M:SN")

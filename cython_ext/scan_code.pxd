@@ -30,6 +30,7 @@ cdef enum:  # job.formats.program.Extent
     E_MAYBE_QUOTED
     E_LIST
     E_NAME
+    E_REQUEST
 
 cdef enum:  # job.formats.program.Content
     C_TEXT = 1

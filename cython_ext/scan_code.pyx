@@ -54,6 +54,7 @@ class KernelExtent(IntEnum):
     MAYBE_QUOTED = E_MAYBE_QUOTED
     LIST = E_LIST
     NAME = E_NAME
+    REQUEST = E_REQUEST
 
 
 class KernelContent(IntEnum):

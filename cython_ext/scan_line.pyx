@@ -208,6 +208,29 @@ cdef inline int find_name(const Step* step, bint blank_run, Run* run, const uint
     return R_OK
 
 
+cdef inline bint ends_in_protocol(const uint8_t* p, const uint8_t* end) noexcept nogil:
+    # Whether the text ends in a blank and HTTP/d or HTTP/d.d.
+    if end - p < 7 or <uint8_t>((end - 1)[0] - 48) > 9:
+        return False
+    if memcmp(end - 7, b" HTTP/", 6) == 0:
+        return True
+    return end - p >= 9 and memcmp(end - 9, b" HTTP/", 6) == 0 and <uint8_t>((end - 3)[0] - 48) <= 9 and (end - 2)[0] == c"."
+
+
+cdef int find_request(const Step* step, bint blank_run, Run* run, const uint8_t* p, const uint8_t* end,
+                      const uint8_t** stop, const uint8_t** behind) noexcept nogil:
+    cdef const uint8_t* q = p
+    if step.until.size > 0 and not (end > p and p[0] == c"-"):
+        while True:
+            stop[0] = q = find_literal(&step.until, blank_run, q, end, run.safe, behind)
+            if behind[0] == NULL:
+                break
+            if ends_in_protocol(p, q):
+                return R_OK
+            q += 1
+    return find_text(step, blank_run, run, p, end, stop, behind)
+
+
 cdef inline bint joins(const uint8_t* blank, const uint8_t* start, const uint8_t* end) noexcept nogil:
     # Whether the blank is one of those in `a, b` and `a : b`.
     if blank > start and (blank - 1)[0] == c",":
@@ -295,7 +318,7 @@ cdef class LineCode:
             schema.set_literal(&step.until, source.until)
             step.extent = int(source.extent)
             step.may_end = 0 < program.required <= i + 1
-            if not E_TEXT <= step.extent <= E_NAME:
+            if not E_TEXT <= step.extent <= E_REQUEST:
                 raise ValueError(f"unknown extent {source.extent!r}")
             if step.extent == E_QUOTED and step.until.size == 0:
                 raise ValueError("a quoted field needs the closing quote in `until`")
@@ -337,6 +360,8 @@ cdef class LineCode:
                 reason = find_text(step, blank_run, run, p, end, &stop, &behind)
             elif step.extent == E_NAME:
                 reason = find_name(step, blank_run, run, p, end, &stop, &behind)
+            elif step.extent == E_REQUEST:
+                reason = find_request(step, blank_run, run, p, end, &stop, &behind)
             elif step.extent == E_MAYBE_QUOTED:
                 reason = find_maybe_quoted(step, blank_run, run, p, end, &start, &stop, &behind)
             elif step.extent == E_LIST:

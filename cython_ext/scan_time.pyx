@@ -271,9 +271,9 @@ cdef TimeResult usual_time(Reader* r) noexcept nogil:
     cdef TimeResult result
     if r.end - r.p > 2 and r.p[2] == c"/":
         return sequence(r, "d/b/Y:H:M:S z")
-    if r.end - r.p <= 4 or r.p[4] != c"-":
+    if r.end - r.p <= 4 or (r.p[4] != c"-" and r.p[4] != c"/"):
         return usual_epoch(r)
-    result = sequence(r, "Y-m-d")
+    result = sequence(r, "Y-m-d" if r.p[4] == c"-" else "Y/m/d")
     if result != TIME_OK or r.p == r.end or (r.p[0] != c"T" and r.p[0] != c" "):
         return result
     r.p += 1

@@ -106,6 +106,8 @@ def _extent(meaning: Meaning, until: bytes, quoted: bool, quoting: Quoting) -> E
         return Extent.LIST
     if meaning.word and not quoting.empty_means_missing:
         return Extent.WORD
+    if meaning.content is Content.REQUEST and until.startswith(b" "):
+        return Extent.REQUEST
     if meaning.person:
         return Extent.NAME
     return Extent.TEXT

@@ -78,7 +78,7 @@ _ENTRIES = (
           "79a59df900b949e5 pies [14/Mar/2024:09:26:53 +0000] 192.0.2.10 - 3E57427F3EXAMPLE WEBSITE.GET.OBJECT "
           'apple.html "GET /apple.html HTTP/1.1" 200 - 3141 3141 21 20 "-" "' + _AGENT + '" - '
           "Kx7vQ2mZp0EXAMPLE= - TLS_AES_128_GCM_SHA256 - pies.s3.example.com TLSv1.3 - -", ("awss3", "aws_s3")),
-    Entry("haproxy_http", "HAProxy in HTTP mode, with or without a syslog header", services.haproxy_http,
+    Entry("haproxy_http", "HAProxy in HTTP mode (httplog, httpslog), with or without a syslog header", services.haproxy_http,
           _HAPROXY_SAMPLE + "www shop/web2 0/0/1/20/21 200 3141 - - ---- 12/11/2/1/0 0/0 {www.example.com} "
           '"GET /pies?size=9 HTTP/1.1"', ("haproxy",), (("accept_time_local", "time"),)),
     Entry("haproxy_tcp", "HAProxy in TCP mode, with or without a syslog header", services.haproxy_tcp,

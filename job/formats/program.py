@@ -44,6 +44,9 @@ class Extent(IntEnum):
     """As TEXT, but it does not start with a dash and a blank: that is a dash column and the one behind it, so the line has
     more columns than the format and its fields would shift. Nor does it hold a quote without a backslash: no server writes
     one into a name, so it belongs to another line glued to this one. For users, whose names may have blanks."""
+    REQUEST = 10
+    """As TEXT, but where places of `until` have ` HTTP/d` or ` HTTP/d.d` in front of them the first of those: a request
+    line that is not in quotes. Not for one that starts with a dash."""
 
 
 class Content(IntEnum):

@@ -118,7 +118,7 @@ def _haproxy(template: str) -> LineProgram:
         moment("time", b"%d/%b/%Y:%H:%M:%S.%f"),
         replace(word("server"), nulls=(b"<NOSRV>",)),
         timer("status"),  # -1: none was sent
-        integer("bytes"),
+        timer("bytes"),  # +1: at least so many, with option logasap
         replace(request(), nulls=(b"<BADREQ>",)),
         *(timer(name) for name in ("tq_ms", "tw_ms", "tc_ms", "tr_ms", "tt_ms")),
         *(
@@ -130,6 +130,10 @@ def _haproxy(template: str) -> LineProgram:
     return replace(program, steps=(header, *program.steps))
 
 
+_HAPROXY_HTTPS = (
+    "{fc_err}/{ssl_fc_err}/{ssl_c_err}/{ssl_c_ca_err}/{ssl_fc_is_resumed} "
+    "{requested_server_name}/{ssl_protocol}/{ssl_cipher}"
+)
 _HAPROXY_CONNECTIONS = "{actconn}/{feconn}/{beconn}/{srv_conn}/{retries} {srv_queue}/{backend_queue}"
 
 
@@ -144,10 +148,12 @@ def haproxy_http() -> LineProgram:
     braces = [Step(Extent.BRACES, Content.TEXT, (name,), b" ", dash_null=False) for name in captures]
     # The captures may be absent, so the request's opening quote needs a step of its own: nothing may stand before it.
     quote = Step(Extent.TEXT, Content.INTEGER, (None,), b'"', dash_null=False, nulls=(b"",))
-    *columns, last = program.steps
+    *columns, request_line = program.steps
     columns[-1] = replace(columns[-1], until=b" ")
-    fields = {**program.fields, **dict.fromkeys(captures, STRING)}
-    return replace(program, fields=fields, steps=(*columns, *braces, quote, last))
+    https = _line(_HAPROXY_HTTPS)  # what `option httpslog` writes behind the request
+    steps = (*columns, *braces, quote, replace(request_line, until=b'" '))
+    fields = {**program.fields, **dict.fromkeys(captures, STRING), **https.fields}
+    return replace(program, fields=fields, steps=(*steps, *https.steps), required=len(steps))
 
 
 def haproxy_tcp() -> LineProgram:
@@ -210,7 +216,7 @@ def caddy() -> JsonProgram:
     return json_documents.program(
         (
             (moment("ts", b"%+"), ("ts",)),
-            (seconds("time_unix"), ("ts",)),
+            (replace(seconds("time_unix"), lenient=True), ("ts",)),  # a text with another time_format
             (word("remote_addr"), ("request.remote_ip",)),
             (integer("remote_port"), ("request.remote_port",)),
             (word("client_ip"), ("request.client_ip",)),
@@ -222,7 +228,7 @@ def caddy() -> JsonProgram:
             (integer("status"), ("status",)),
             (integer("bytes"), ("size",)),
             (integer("bytes_received"), ("bytes_read",)),
-            (seconds("request_time"), ("duration",)),
+            (replace(seconds("request_time"), lenient=True), ("duration",)),  # a text with another duration_format
             (text("referer"), ("request.headers.Referer",)),
             (text("user_agent"), ("request.headers.User-Agent",)),
             (text("xff"), ("request.headers.X-Forwarded-For",)),

@@ -222,3 +222,22 @@ def test_a_status_in_front_of_a_number_still_has_three_digits() -> None:
     assert rejects("$status$body_bytes_sent", "20") == {"truncated": 1}
     assert rejects("$status$body_bytes_sent", "2x05") == {"bad_status": 1}
     assert rejects("$status $body_bytes_sent", "2000 5") == {"bad_status": 1}
+
+
+UNQUOTED = "[$time_local] $remote_addr to: $upstream_addr: $request $status upstream_response_time $upstream_response_time"
+
+
+@pytest.mark.parametrize(
+    ("request_line", "found"),
+    [
+        ("GET /a b HTTP/1.1", {"method": "GET", "uri": "/a b", "protocol": "HTTP/1.1"}),
+        ("GET / HTTP/2", {"method": "GET", "uri": "/", "protocol": "HTTP/2"}),
+        ("-", {"request": None, "uri": None}),
+        ("\\x16\\x03", {"request": "\\x16\\x03", "uri": None}),
+    ],
+)
+def test_a_request_without_quotes_ends_behind_its_protocol(request_line: str, found: dict[str, object]) -> None:
+    line = f"[10/Oct/2023:13:55:36 +0000] 192.0.2.1 to: 10.0.0.1:80, 10.0.0.2:80: {request_line} 200"
+    values = record(UNQUOTED, line + " upstream_response_time 0.001, 0.002 : 0.003")
+    assert {name: values[name] for name in found} == found
+    assert (values["status"], values["upstream_response_time"]) == (200, "0.001, 0.002 : 0.003")

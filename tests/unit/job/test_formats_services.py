@@ -215,3 +215,35 @@ def test_aliases_never_hide_a_field() -> None:
         assert not set(aliases) & set(format.fields)
     assert find("combined").aliases["body_bytes_sent"] == "bytes"
     assert find("json").aliases == {}
+
+
+@pytest.mark.parametrize(
+    ("ts", "time"),
+    [
+        ('"2024-03-14T09:26:53.5Z"', "2024-03-14T09:26:53.500000+00:00"),
+        ('"2024/03/14 09:26:53.500"', "2024-03-14T09:26:53.500000+00:00"),
+        ("1710408413500.25", "2024-03-14T09:26:53.500000+00:00"),
+    ],
+)
+def test_caddy_with_other_ways_to_write_times(ts: str, time: str) -> None:
+    line = f'{{"ts":{ts},"request":{{"method":"GET","uri":"/"}},"duration":"21.5ms","status":200}}'
+    found = record("caddy", line)
+    assert (found["time"].isoformat(), found["request_time"], found["status"]) == (time, None, 200)
+
+
+HAPROXY_LINE = "192.0.2.1:5 [14/Mar/2024:09:26:53.589] fe~ be/s 0/0/0/1/%s 200 %s - - ---- 1/1/0/0/%s 0/0 "
+
+
+def test_haproxy_that_logs_before_the_end() -> None:
+    found = record("haproxy_http", HAPROXY_LINE % ("+21", "+2750", "+1") + '"GET / HTTP/1.1"')
+    assert (found["tt_ms"], found["bytes"], found["retries"]) == (21, 2750, 1)
+
+
+def test_haproxys_httpslog() -> None:
+    line = HAPROXY_LINE % ("21", "2750", "0") + '"GET / HTTP/1.1"'
+    found = record("haproxy_http", line + " 0/0/0/0/1 shop.example/TLSv1.3/TLS_AES_128_GCM_SHA256")
+    names = ("ssl_fc_is_resumed", "requested_server_name", "ssl_protocol", "ssl_cipher")
+    assert [found[name] for name in names] == ["1", "shop.example", "TLSv1.3", "TLS_AES_128_GCM_SHA256"]
+    assert record("haproxy_http", line)["ssl_protocol"] is None
+    assert rejects("haproxy_http", line + " 0/0/0/0/1 shop.example/TLSv1.3/TLS_AES more") == {"trailing": 1}
+    assert rejects("haproxy_http", line + line) == {"mismatch": 1}
