@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from elfstream.commands.options import format_option, parameter_values, server_config_option
+from elfstream.commands.options import EXIT_CODES, format_option, parameter_values, server_config_option
 
 EPILOG = """\b
 Examples:
@@ -15,7 +15,7 @@ Examples:
 """
 
 
-@click.command("explain", epilog=EPILOG, short_help="Print the typed plan of a question, or its Spark SQL.")
+@click.command("explain", epilog=EPILOG + EXIT_CODES, short_help="Print the typed plan of a question, or its Spark SQL.")
 @click.argument("sql")
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @format_option
@@ -34,7 +34,7 @@ def command(
     param: tuple[str, ...],
     spark: bool,
 ) -> None:
-    """Print the typed plan of a question, or Spark SQL that means the same.
+    """Print the typed plan of a question, or Spark SQL that means the same, without reading a whole log.
 
     The fields and their types are those of --format; auto looks into FILE, or takes combined when there is none.
     """

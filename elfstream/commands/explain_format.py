@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elfstream.commands.options import format_option, server_config_option, timezone_option
+from elfstream.commands.options import EXIT_CODES, format_option, server_config_option, timezone_option
 from elfstream.terminal import BOLD, RED, has_colour, paint, pointed, readable, visible
 
 if TYPE_CHECKING:
@@ -19,11 +19,12 @@ EPILOG = """\b
 Examples:
   elfstream explain-format "$(tail -n 1 access.log)"
   grep -m 1 odd access.log | elfstream explain-format --format combined -
+  printf '#Fields: date time c-ip\\n2024-03-14 09:26:53 192.0.2.1' | elfstream explain-format -
   elfstream explain-format --format '$remote_addr "$request" $status' '192.0.2.1 "GET / HTTP/1.1" 200'
 """
 
 
-@click.command("explain-format", epilog=EPILOG, short_help="Show which field each part of a line is.")
+@click.command("explain-format", epilog=EPILOG + EXIT_CODES, short_help="Show which field each part of a line is.")
 @click.argument("line")
 @format_option
 @server_config_option
@@ -32,7 +33,7 @@ def command(line: str, format_: str, server_config: Path | None, timezone: str |
     """Show which field each part of a line is, or where and why it stops fitting.
 
     LINE is the log line, quoted for the shell, or - for standard input. For formats whose columns are named by a #Fields
-    line (w3c), that line goes in front. The exit code is 1 when the line does not fit.
+    line (w3c), that line goes in front. A line that does not fit is a failure.
     """
     data = sys.stdin.buffer.read() if line == "-" else os.fsencode(line)
     from job import formats

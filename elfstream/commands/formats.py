@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elfstream.commands.options import server_config_option
+from elfstream.commands.options import EXIT_CODES, server_config_option
 from elfstream.terminal import BOLD, DIM, cut, has_colour, is_terminal, paint, visible, width
 
 if TYPE_CHECKING:
@@ -19,11 +19,12 @@ Examples:
   elfstream formats
   elfstream formats combined                  the fields of one format
   elfstream formats '$remote_addr [$time_local] "$request" $status'
+  elfstream formats haproxy -o json
   elfstream formats timed --server-config /etc/nginx/nginx.conf
 """
 
 
-@click.command("formats", epilog=EPILOG, short_help="List the formats that have a name.")
+@click.command("formats", epilog=EPILOG + EXIT_CODES, short_help="List the formats that have a name.")
 @click.argument("name", required=False, metavar="[F]")
 @server_config_option
 @click.option(
@@ -35,7 +36,10 @@ Examples:
     help="How formats are written; json is one object per line.",
 )
 def command(name: str | None, server_config: Path | None, output: str) -> None:
-    """List the formats that have a name, with a sample line each; or the fields of the format F."""
+    """List the formats that have a name, with their other names and a sample line each; or the fields of the format F.
+
+    F is a name or a verbatim nginx log_format, Apache LogFormat or Envoy format string.
+    """
     from job import formats
 
     if name is None:
@@ -57,15 +61,29 @@ def _json(format: Format) -> str:
     from msgspec.json import encode
 
     fields = {name: str(type) for name, type in format.fields.items()}
-    row = {"name": format.name, "description": format.title, "sample": format.sample, "fields": fields}
+    row = {
+        "name": format.name,
+        "aliases": _aliases(format),
+        "description": format.title,
+        "sample": format.sample,
+        "fields": fields,
+    }
     return encode(row).decode()
+
+
+def _aliases(format: Format) -> list[str]:
+    """Other names of a format of the catalogue."""
+    from job.formats.catalogue import ENTRIES
+
+    return list(ENTRIES[format.name].aliases) if format.name in ENTRIES and not format.text else []
 
 
 def _list(shown: list[Format]) -> None:
     colour = has_colour(sys.stdout)
     names_width = max(len(format.name) for format in shown) + 2
     for format in shown:
-        click.echo(paint(format.name.ljust(names_width), BOLD, colour) + format.title)
+        also = f" (also {', '.join(_aliases(format))})" if _aliases(format) else ""
+        click.echo(paint(format.name.ljust(names_width), BOLD, colour) + format.title + also)
         for line in format.sample.splitlines():
             text = "  " + line
             click.echo(paint(cut(visible(text), width()) if is_terminal(sys.stdout) else text, DIM, colour))

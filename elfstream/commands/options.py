@@ -14,6 +14,12 @@ from click.shell_completion import CompletionItem
 
 from elfstream.terminal import is_terminal
 
+EXIT_CODES = """
+\b
+Exit codes: 0 done, 1 failed, 2 wrong usage (also SQL and formats), 130 interrupted.
+"""
+"""The end of every command's help; docs/CLI.md has the whole story."""
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 

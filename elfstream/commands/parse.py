@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from elfstream.commands.options import (
+    EXIT_CODES,
     files_or_stdin,
     format_option,
     kept_rejects,
@@ -27,10 +28,11 @@ Examples:
   elfstream parse access.log | jq .user_agent
   elfstream parse --fields time,remote_addr,path -o csv *.gz > requests.csv
   elfstream parse --rejects bad.log access.log > /dev/null
+  elfstream parse --format '$remote_addr "$request" $status' - < custom.log
 """
 
 
-@click.command("parse", epilog=EPILOG)
+@click.command("parse", epilog=EPILOG + EXIT_CODES)
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @format_option
 @server_config_option
@@ -65,7 +67,9 @@ def command(
 ) -> None:
     """Turn log lines into records with canonical field names.
 
-    One record a line, in the order of the log. Documents of the format json come out whole unless --fields are named.
+    One record a line, in the order of the log. A FILE may be compressed (gzip, zstd, bzip2, xz), a glob in quotes, or -
+    for standard input, which is read without any FILE too. Documents of the format json come out whole unless --fields
+    are named.
     """
     paths = files_or_stdin(files)
     from agent.files import Inputs

@@ -12,6 +12,7 @@ import click
 from elfstream.commands import following
 from elfstream.commands.following import follow_options
 from elfstream.commands.options import (
+    EXIT_CODES,
     files_or_stdin,
     format_option,
     kept_rejects,
@@ -32,6 +33,7 @@ Examples:
                    GROUP BY window(time, '1 minute')" access.log
   elfstream query --follow "SELECT path, count(*) AS hits FROM access GROUP BY path
                    ORDER BY hits DESC LIMIT 10" /var/log/nginx/access.log
+  elfstream query "SELECT max(time) AS t FROM access" --format haproxy --timezone Europe/Berlin ha.log
 
 \b
 A --param value is an integer (7), a decimal (0.25) or a string (anything else); quote it
@@ -40,9 +42,9 @@ docs/SQL.md has the functions, docs/FORMATS.md the fields, docs/CLI.md the outpu
 """
 
 
-@click.command("query", epilog=EPILOG)
+@click.command("query", epilog=EPILOG + EXIT_CODES)
 @click.argument("sql")
-@click.argument("files", nargs=-1, metavar="FILE...")
+@click.argument("files", nargs=-1, metavar="[FILE]...")
 @format_option
 @server_config_option
 @timezone_option
@@ -90,8 +92,9 @@ def command(
 ) -> None:
     """Answer a question in SQL from log files.
 
-    FILEs may be compressed (gzip, zstd, bzip2, xz), globs in quotes, or - for standard input. The table is called
-    access and has the log's fields as columns: remote_addr, time, method, path, status, bytes, user_agent, ...
+    A FILE may be compressed (gzip, zstd, bzip2, xz), a glob in quotes, or - for standard input, which is read without
+    any FILE too. The table is called access and has the log's fields as columns: remote_addr, time, method, path, status,
+    bytes, user_agent, ...
     """
     if " " not in sql.strip() and os.path.exists(sql):
         raise click.UsageError(f'the SQL comes before the files: elfstream query "SELECT ..." {sql}')

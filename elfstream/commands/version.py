@@ -7,6 +7,7 @@ import platform
 import click
 
 from elfstream import __version__
+from elfstream.commands.options import EXIT_CODES
 
 
 def version_text() -> str:
@@ -14,7 +15,13 @@ def version_text() -> str:
     return f"elfstream {__version__}"
 
 
-@click.command("version")
+EPILOG = """\b
+Example:
+  elfstream version
+"""
+
+
+@click.command("version", epilog=EPILOG + EXIT_CODES)
 def command() -> None:
     """Show the version, and what it runs on."""
     system = f"{platform.system()} {platform.machine()}"

@@ -551,3 +551,41 @@ def test_a_line_that_is_too_long_is_kept_cut_and_with_its_size(tmp_path: Path) -
             assert json.loads(done.stderr)["bytes"] == log.stat().st_size
     result = elf.query("SELECT count(*) FROM access", log, format="combined")
     assert [(sample.reason, sample.size_bytes) for sample in result.stats.samples] == [("too_long", size)]
+
+
+@pytest.mark.parametrize("command", ["query", "parse", "explain", "explain-format", "formats", "version"])
+def test_every_help_ends_with_examples_and_exit_codes(command: str) -> None:
+    done = run(command, "--help")
+    assert done.exit_code == 0
+    parts = [part for part in done.stdout.split("\n\n") if not part.startswith("  A --param")]
+    examples, codes = parts[-2:]
+    assert examples.startswith(("  Examples:\n", "  Example:\n"))
+    assert all("elfstream" in line or line.startswith("      ") for line in examples.splitlines()[1:])
+    assert codes.startswith("  Exit codes: 0 done, 1 failed, 2 wrong usage")
+
+
+@pytest.mark.parametrize("command", ["parse", "explain-format", "formats"])
+def test_examples_of_the_help_name_options_that_exist(command: str) -> None:
+    text = run(command, "--help").stdout
+    options, examples = text[: text.index("Example")], text[text.index("Example") :]
+    used = {word.strip("'\"") for word in examples.split() if word.startswith("--")}
+    assert [option for option in used if option not in options] == []
+
+
+def test_the_module_is_the_command() -> None:
+    command = [sys.executable, "-m", "elfstream", "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Usage: elfstream [OPTIONS] COMMAND")
+    assert "Exit codes:" in done.stdout
+
+
+def test_formats_have_other_names() -> None:
+    assert "(also nginx, apache, nginx_combined" in run("formats").stdout
+    listed = {one["name"]: one for one in map(json.loads, run("formats", "-o", "json").stdout.splitlines())}
+    assert listed["w3c"]["aliases"] == ["iis", "w3c_extended"]
+    assert json.loads(run("formats", "$status", "-o", "json").stdout)["aliases"] == []
+
+
+def test_the_example_of_a_w3c_line() -> None:
+    done = piped(b"#Fields: date time c-ip\n2024-03-14 09:26:53 192.0.2.1", "explain-format", "-")
+    assert (done.returncode, "192.0.2.1" in done.stdout) == (0, True)
