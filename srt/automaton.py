@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+ANY_BOOT = 0
+"""The boot of a Ref that means whoever runs at the address, if it has the id."""
 NEVER = float("inf")
 """The `wake_at` of a core that waits for no time."""
 
@@ -80,7 +82,7 @@ WAKE = Wake()
 
 
 class Send(NamedTuple):
-    """Best effort: the message may be lost, and is when the peer is another boot by now."""
+    """Best effort: the message may be lost, and is when the peer is another boot by now (unless it is for ANY_BOOT)."""
 
     to: Ref
     message: Any

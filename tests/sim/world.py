@@ -15,6 +15,7 @@ from itertools import count
 from typing import Any
 
 from srt.automaton import (
+    ANY_BOOT,
     NEVER,
     WAKE,
     Core,
@@ -168,7 +169,7 @@ class World:
 
     def _arrive(self, sender: Ref, effect: Send) -> None:
         receiver = self.processes.get(effect.to.address)
-        if receiver is not None and receiver.core is not None and receiver.boot == effect.to.boot:
+        if receiver is not None and receiver.core is not None and effect.to.boot in (ANY_BOOT, receiver.boot):
             self.give(receiver, Received(sender, effect.message))
         else:
             origin = self.processes[sender.address]

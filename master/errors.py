@@ -1,0 +1,15 @@
+"""Errors of masters and their commit groups."""
+
+from __future__ import annotations
+
+
+class MasterError(Exception):
+    """Something a master cannot do. `str(error)` is fit to be shown."""
+
+
+class OptionsError(MasterError):
+    """Options that contradict each other or make no sense; all problems in one message."""
+
+
+class GroupStoreError(MasterError):
+    """What a member of a commit group had promised cannot be read any more."""
