@@ -254,7 +254,7 @@ class CommitGroup:
         self._waiting.clear()
         self.commit = 0
         changes = self.log.install(lineage, 0, 0, [], b"")
-        self.write(changes + self.log.set_meta(promised=0, voted=b"", damaged=False))
+        self.write(changes + self.log.set_meta(promised=0, voted=b"", lost_index=0))
         self._out.append(Restored(lineage, 0, b""))
 
     # elections
@@ -383,7 +383,7 @@ class CommitGroup:
         self.role = Role.CANDIDATE
         lineage = Lineage(self.log.meta.lineage.history + 1, self._rng.randbytes(8))
         epoch = self.epoch + 1
-        changes = self.log.set_meta(lineage=lineage, promised=epoch, voted=self.ref.id, damaged=False)
+        changes = self.log.set_meta(lineage=lineage, promised=epoch, voted=self.ref.id, lost_index=0)
         changes += self.log.append([Entry(epoch, EntryKind.MEMBERS, _encode([self.ref]))])
         self._votes = {self.ref.id}
         self._out.append(Restored(lineage, self.log.meta.base_index, self.log.state))
@@ -428,8 +428,8 @@ class CommitGroup:
             changes += log.append(entries[number:])
             break
         commit = min(message.commit, verified)
-        if log.meta.damaged and commit == message.commit and log.epoch_at(commit) == message.epoch:
-            changes += log.set_meta(damaged=False)
+        if log.meta.damaged:
+            changes += log.regain(commit, message.epoch)
         to, sent_s = sender.id, message.sent_s
         verified = max(verified, log.meta.base_index)
 

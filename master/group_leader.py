@@ -82,7 +82,10 @@ class Leadership:
         self.peers: dict[bytes, Progress] = {}
         self.wanted: list[Ref] = []
         self.beat_at = now_s
-        self._handed_at = now_s
+        self._held: list[Entry] = []
+        self._hold_until = now_s
+        """Proposals are held back until then: it hands over."""
+        self._rest_until = now_s
         for member in group.log.members:
             if member.id != group.ref.id:
                 self.peers[member.id] = Progress(self.first, now_s)
@@ -95,6 +98,9 @@ class Leadership:
 
     def propose(self, entries: Sequence[Entry], now_s: float) -> None:
         """Appends entries and sends them."""
+        if now_s < self._hold_until:
+            self._held += entries
+            return
         self._group.write(self._log.append(entries))
         for peer in self.peers:
             self._send(peer, now_s)
@@ -169,6 +175,9 @@ class Leadership:
     def beat(self, now_s: float) -> None:
         """Signs of life to all; what was not answered since the last one goes again."""
         self.beat_at = now_s + self._options.heartbeat_s
+        if self._held and now_s >= self._hold_until:
+            held, self._held = self._held, []
+            self.propose(held, now_s)
         for peer, progress in list(self.peers.items()):
             if progress.leaves_at <= now_s:
                 del self.peers[peer]
@@ -242,6 +251,9 @@ class Leadership:
         if not self.established or log.members_index > self._group.commit or not self.wanted:
             return
         members = {member.id for member in log.members}
+        if now_s < self._hold_until:
+            self._ask_to_stand(members)
+            return
         missing = [ref for ref in self.wanted if ref.id not in members]
         self._keep_learners(members, missing, now_s)
         for ref in missing:
@@ -276,9 +288,16 @@ class Leadership:
         self.propose([Entry(self._group.epoch, EntryKind.MEMBERS, _encode(list(members)))], now_s)
 
     def _hand_over(self, members: set[bytes], now_s: float) -> None:
+        """Takes nothing new for at most a lease, so that the closest can catch up and be asked to stand."""
         closest = self.wanted[0].id
-        if closest == self._group.ref.id or closest not in members or now_s < self._handed_at:
+        if closest == self._group.ref.id or closest not in members or not self._fresh(closest, now_s):
             return
-        if self._fresh(closest, now_s) and self.peers[closest].match == self._log.last:
-            self._handed_at = now_s + 2 * self._options.lease_s
+        if now_s >= self._rest_until:
+            self._hold_until = now_s + self._options.lease_s
+            self._rest_until = now_s + 3 * self._options.lease_s
+            self._ask_to_stand(members)
+
+    def _ask_to_stand(self, members: set[bytes]) -> None:
+        closest = self.wanted[0].id
+        if closest in members and closest in self.peers and self.peers[closest].match == self._log.last:
             self._group.send(closest, Handover(self._log.key, self._log.meta.lineage, self._group.epoch))

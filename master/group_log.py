@@ -43,8 +43,15 @@ class Meta(msgspec.Struct, frozen=True, array_like=True):
     base_members: list[Ref]
     parts: int
     """Of the state at the base."""
-    damaged: bool
-    """Entries that it had reported as durable have rotted, so it may neither vote nor lead until it has caught up."""
+    lost_index: int = 0
+    """Entries up to here, which it had reported as durable, have rotted; 0: none, or it has caught up."""
+    lost_epoch: int = 0
+    """The epoch that it had promised then."""
+
+    @property
+    def damaged(self) -> bool:
+        """It may neither vote nor lead, for it might outvote what it once helped to commit."""
+        return self.lost_index > 0
 
 
 class GroupLog:
@@ -52,7 +59,7 @@ class GroupLog:
 
     def __init__(self, key: bytes, lineage: Lineage) -> None:
         self.key = key
-        self.meta = Meta(lineage, 0, b"", 0, 0, [], 0, False)
+        self.meta = Meta(lineage, 0, b"", 0, 0, [], 0)
         self.state = b""
         self.entries: list[Entry] = []
         self.stored = 0
@@ -100,6 +107,18 @@ class GroupLog:
         self.meta = msgspec.structs.replace(self.meta, **fields)
         value = _encode(self.meta)
         return [self._put(name, value) for name in META_NAMES]
+
+    def lose(self, index: int) -> list[Put | Delete]:
+        """Notes that durable entries up to `index` have rotted."""
+        return self.set_meta(lost_index=max(index, self.meta.lost_index, 1), lost_epoch=self.meta.promised)
+
+    def regain(self, commit: int, epoch: int) -> list[Put | Delete]:
+        """After a leader of `epoch` said that the entries here up to `commit` are committed: nothing is lost any more when
+        they reach as far, or when a later leader has committed something, since all there was is in its log then."""
+        meta = self.meta
+        if commit >= meta.lost_index or (epoch > meta.lost_epoch and self.epoch_at(commit) == epoch):
+            return self.set_meta(lost_index=0)
+        return []
 
     def append(self, entries: Sequence[Entry]) -> list[Put | Delete]:
         changes: list[Put | Delete] = []
@@ -198,8 +217,9 @@ def load(key: bytes, stored: Mapping[bytes, bytes]) -> tuple[GroupLog, list[Put 
     log = GroupLog(key, meta.lineage)
     parts = [_sound(key, _part_name(number), own.get(_part_name(number))) for number in range(meta.parts)]
     if None in parts:
-        promises = {"promised": meta.promised, "voted": meta.voted, "damaged": True}
-        return log, [*log.install(meta.lineage, 0, 0, [], b""), *log.set_meta(**promises)]
+        log.set_meta(promised=meta.promised, voted=meta.voted)
+        lost = max(meta.base_index, *(_index(name) for name in own))
+        return log, [*log.install(meta.lineage, 0, 0, [], b""), *log.lose(lost)]
     log.meta = meta
     log.state = b"".join(part for part in parts if part is not None)
     while (
@@ -208,8 +228,9 @@ def load(key: bytes, stored: Mapping[bytes, bytes]) -> tuple[GroupLog, list[Put 
         log.append([entry])
     log.stored = log.last
     repairs: list[Put | Delete] = []
-    if any(name > _entry_name(log.last) for name in own if name.startswith(b"e")):
-        repairs = [*log.truncate(log.last), *log.set_meta(damaged=True)]
+    lost = max(_index(name) for name in own)
+    if lost > log.last:
+        repairs = [*log.truncate(log.last), *log.lose(lost)]
     elif metas[0] is None or metas[1] is None:
         repairs = log.set_meta()
     return log, repairs
@@ -217,6 +238,10 @@ def load(key: bytes, stored: Mapping[bytes, bytes]) -> tuple[GroupLog, list[Put 
 
 def _entry_name(index: int) -> bytes:
     return b"e" + index.to_bytes(8, "big")
+
+
+def _index(name: bytes) -> int:
+    return int.from_bytes(name[1:], "big") if name[:1] == b"e" else 0
 
 
 def _part_name(number: int) -> bytes:

@@ -18,7 +18,6 @@ class KeyValueDisk:
     def __init__(self) -> None:
         self.durable: SortedDict[bytes, bytes] = SortedDict()
         self.waiting: deque[Write] = deque()
-        self.busy_until = 0.0
 
     def sync(self) -> None:
         """Makes the oldest waiting write durable."""
@@ -58,7 +57,6 @@ class FileDisk:
     def __init__(self, size: int) -> None:
         self.durable = bytearray(size)
         self.waiting: deque[Write] = deque()
-        self.busy_until = 0.0
 
     def sync(self) -> None:
         """Makes the oldest waiting write durable."""

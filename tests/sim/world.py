@@ -33,7 +33,6 @@ from tests.sim.network import Network
 
 Disk = KeyValueDisk | FileDisk
 WALL_START_US = 1_764_000_000_000_000
-FSYNC_S = 0.002
 STEPS_TOLD = 200
 
 
@@ -68,6 +67,7 @@ class World:
         """Called with the process after each event that it handled."""
         self.observers: list[Callable[[Process, Any], None]] = []
         """Called with each effect that is for nobody here: what a core tells the world above it."""
+        self.fsync_s = 0.002
         self.crash_chance = 0.0
         """The chance, per effect, that the process dies right before carrying it out."""
         self.story: deque[str] = deque(maxlen=STEPS_TOLD)
@@ -179,19 +179,30 @@ class World:
     def _write(self, process: Process, effect: Write) -> None:
         if process.full:
             self.after(
-                FSYNC_S, lambda: self.give(process, StoreFailed(effect.token, "no space left on device"))
+                self.fsync_s, lambda: self.give(process, StoreFailed(effect.token, "no space left on device"))
             )
             return
-        boot, disk = process.boot, process.disks[effect.store]
+        disk = process.disks[effect.store]
         disk.waiting.append(effect)
-        disk.busy_until = max(disk.busy_until, self.now + FSYNC_S * (0.5 + self.rng.random()))
+        if len(disk.waiting) == 1:
+            self._sync(process, disk)
+
+    def _sync(self, process: Process, disk: Disk) -> None:
+        """One sync at a time; it takes all writes that wait when it begins."""
+        boot, count = process.boot, len(disk.waiting)
 
         def synced() -> None:
-            if process.boot == boot and process.core is not None:
+            if process.boot != boot or process.core is None:
+                return
+            stored = [disk.waiting[number] for number in range(count)]
+            for _ in stored:
                 disk.sync()
-                self.give(process, Stored(effect.token))
+            if disk.waiting:
+                self._sync(process, disk)
+            for write in stored:
+                self.give(process, Stored(write.token))
 
-        self.at(disk.busy_until, synced)
+        self.after(self.fsync_s * (0.5 + self.rng.random()), synced)
 
     def _plan_wake(self, process: Process) -> None:
         assert process.core is not None

@@ -1,0 +1,153 @@
+"""What a member of a commit group must not do, whatever it has forgotten."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from master.commit_group import CommitGroup
+from master.errors import GroupStoreError
+from master.group_log import GroupLog, load
+from master.group_messages import Append, Appended, Elect, Entry, EntryKind, Lineage, Vote
+from master.options import GroupOptions, OptionsError
+from srt.automaton import Delete, Instant, Put, Received, Ref, Send, Stored, Write
+
+KEY = bytes(16)
+ME, ONE, OTHER = (Ref(name * 16, name.decode(), 1) for name in (b"m", b"o", b"p"))
+LINEAGE = Lineage(1, b"lineage!")
+
+
+class Store:
+    """What was written and reported as stored."""
+
+    def __init__(self) -> None:
+        self.values: dict[bytes, bytes] = {}
+
+    def apply(self, changes: Any) -> None:
+        for change in changes:
+            if isinstance(change, Put):
+                self.values[change.key] = change.value
+            elif isinstance(change, Delete):
+                for key in [key for key in self.values if change.first <= key < change.last]:
+                    del self.values[key]
+
+
+def reopened(store: Store) -> CommitGroup:
+    group = CommitGroup.reopen(KEY, ME, store.values, GroupOptions(), random.Random(1))
+    deliver(group, store, None)
+    return group
+
+
+def deliver(
+    group: CommitGroup, store: Store, message: Any, sender: Ref = ONE, at: float = 100.0
+) -> list[Any]:
+    """The messages that the member sends once its disk has answered."""
+    now = Instant(at, 0)
+    effects = group.handle(Received(sender, message), now) if message else group.handle(Stored(0), now)
+    sent = []
+    while effects:
+        effect = effects.pop(0)
+        if isinstance(effect, Write):
+            store.apply(effect.changes)
+            effects += group.handle(Stored(effect.token), now)
+        elif isinstance(effect, Send):
+            sent.append(effect.message)
+    return sent
+
+
+@pytest.fixture
+def store() -> Store:
+    """Of a member of three with three entries of epoch 1."""
+    store = Store()
+    log = GroupLog(KEY, LINEAGE)
+    store.apply(log.install(LINEAGE, 0, 0, [ME, ONE, OTHER], b""))
+    store.apply(log.set_meta(promised=1))
+    store.apply(log.append([Entry(1, EntryKind.DATA, b"%d" % number) for number in range(3)]))
+    return store
+
+
+def elect(epoch: int, trial: bool = False, last: int = 3) -> Elect:
+    return Elect(KEY, LINEAGE, epoch, trial, False, 1, last)
+
+
+def test_one_vote_an_epoch_also_after_a_restart(store: Store) -> None:
+    assert deliver(reopened(store), store, elect(2))[-1] == Vote(KEY, LINEAGE, 2, False, True)
+    group = reopened(store)
+    assert deliver(group, store, elect(2), OTHER) == []
+    assert deliver(group, store, elect(2), ONE)[-1].granted
+    assert not any(vote.granted for vote in deliver(group, store, elect(1), OTHER))
+
+
+def test_a_shorter_log_gets_no_vote(store: Store) -> None:
+    assert not deliver(reopened(store), store, elect(2, last=2))[-1].granted
+
+
+def test_a_trial_promises_nothing(store: Store) -> None:
+    group = reopened(store)
+    assert deliver(group, store, elect(5, trial=True))[-1].granted
+    assert group.epoch == 1
+
+
+def append(epoch: int, previous: int, entries: list[Entry], commit: int) -> Append:
+    return Append(KEY, LINEAGE, epoch, previous, 1 if previous else 0, entries, commit, 7.0)
+
+
+def rot(store: Store, index: int) -> None:
+    key = KEY + b"e" + index.to_bytes(8, "big")
+    store.values[key] = b"\xff" + store.values[key][1:]
+
+
+def test_who_lost_entries_votes_again_only_when_it_has_them(store: Store) -> None:
+    rot(store, 2)
+    group = reopened(store)
+    assert group.log.last == 1
+    assert not deliver(group, store, elect(2))[-1].granted
+    group = reopened(store)  # it knows that it was damaged, though nothing rotten is left
+    assert group.log.meta.damaged
+    entries = [Entry(1, EntryKind.DATA, b"1"), Entry(1, EntryKind.DATA, b"2")]
+    stale = deliver(group, store, append(2, 1, entries[:1], 2), at=101.0)
+    assert stale[-1] == Appended(KEY, LINEAGE, 2, True, 2, 7.0)
+    assert group.log.meta.damaged
+    deliver(group, store, append(2, 2, entries[1:], 3), at=102.0)
+    assert not group.log.meta.damaged
+    assert deliver(group, store, elect(3), at=110.0)[-1].granted
+
+
+def test_a_later_leader_that_committed_something_has_all_there_was(store: Store) -> None:
+    rot(store, 2)
+    group = reopened(store)
+    deliver(group, store, append(2, 1, [Entry(2, EntryKind.LEAD)], 2))
+    assert not group.log.meta.damaged
+
+
+def test_one_rotten_copy_of_the_meta_is_mended_and_two_are_told(store: Store) -> None:
+    store.values[KEY + b"m"] = b"rotten"
+    loaded = load(KEY, store.values)
+    assert loaded is not None
+    log, repairs = loaded
+    assert (log.meta.promised, log.meta.damaged) == (1, False)
+    assert repairs
+    store.values[KEY + b"n"] = b"rotten"
+    with pytest.raises(GroupStoreError, match="both copies of the meta"):
+        load(KEY, store.values)
+
+
+def test_a_rotten_state_leaves_nothing_and_promises_stay(store: Store) -> None:
+    loaded = load(KEY, store.values)
+    assert loaded is not None
+    store.apply(loaded[0].compact(2, b"state"))
+    sound = load(KEY, store.values)
+    assert sound is not None
+    assert (sound[0].state, sound[0].first, sound[0].last, sound[1]) == (b"state", 3, 3, [])
+    store.values[KEY + b"s\0\0\0\0"] = b"rotten"
+    loaded = load(KEY, store.values)
+    assert loaded is not None
+    log = loaded[0]
+    assert (log.last, log.meta.promised, log.meta.lost_index) == (0, 1, 3)
+
+
+def test_options_tell_all_that_is_wrong() -> None:
+    with pytest.raises(OptionsError, match=r"heartbeat_s is 1\.0.*recover_s is 0\.0"):
+        GroupOptions(heartbeat_s=1.0, recover_s=0.0)
