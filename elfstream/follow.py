@@ -76,9 +76,15 @@ def follow(
             if now >= emit_at:
                 watcher.published(list(query.advance(_clock_us())))
                 watcher.emitted(query)
-                emit_at = max(emit_at + options.emit_s, now)
+                emit_at = next_time(emit_at, options.emit_s, now)
             follower.wait(max(emit_at - time.monotonic(), 0.0))
     return query
+
+
+def next_time(last: float, interval: float, now: float) -> float:
+    """When something that is done every `interval` and was due at `last` is due again: what was missed is left out, as two
+    in a row would measure rates over no time."""
+    return last + interval if last + interval > now else now + interval
 
 
 def _take(found: Found, query: LiveQuery, watcher: Watcher) -> None:

@@ -11,7 +11,8 @@ import re
 import shutil
 from typing import IO, Any
 
-BOLD, DIM, RED, GREEN, RESET = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[0m"
+BOLD, DIM, RED, GREEN, YELLOW = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"
+RESET = "\x1b[0m"
 
 # C0 and C1 controls, DEL, line and paragraph separators, and the marks that reorder text (CVE-2021-42574).
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")

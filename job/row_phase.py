@@ -52,6 +52,13 @@ class RowPhase:
             chosen_rows = None if len(selection) == rows else selection
             self.store.pane(start).update(self.shape, values, rows, chosen_rows)
 
+    def take(self) -> PaneStore:
+        """What was added since the last call, to be merged elsewhere; closed panes stay closed here. O(1)."""
+        taken, self.store = self.store, PaneStore(self.shape)
+        if taken.closed_before_us is not None:
+            self.store.close_before(taken.closed_before_us)
+        return taken
+
     @property
     def eval_errors(self) -> int:
         """Row expressions that failed and became NULL."""

@@ -377,16 +377,21 @@ def test_version() -> None:
 # demo
 
 
-def test_the_demo_answers_and_checks(tmp_path: Path) -> None:
-    done = run("demo", "--lines", "3000", "--keep", str(tmp_path / "shop"))
+def test_the_questions_are_answered_and_checked(tmp_path: Path) -> None:
+    done = run("demo", "--questions", "--lines", "3000", "--dir", str(tmp_path / "shop"))
     assert done.exit_code == 0, done.stdout
     assert "Every answer is exactly what the generator meant." in done.stdout
     assert " NO\n" not in done.stdout
-    again = run("demo", "--lines", "3000", "--keep", str(tmp_path / "shop"))
+    again = run("demo", "--questions", "--lines", "3000", "--dir", str(tmp_path / "shop"))
     assert again.exit_code == 2
     sql = "SELECT count(*) AS n FROM access"
     config = ("--server-config", str(tmp_path / "shop" / "nginx.conf"), "--format", "timed")
     assert run("query", sql, str(tmp_path / "shop/web*/access.log*"), *config, "-o", "csv").stdout == "n\n2998\n"
+
+
+def test_options_of_one_demo_are_no_options_of_the_other() -> None:
+    assert "--rate and --seconds" in run("demo", "--lines", "3000").stderr
+    assert "--dir keeps the logs" in run("demo", "--questions", "--keep").stderr
 
 
 # as processes

@@ -98,4 +98,5 @@ def test_fuzzed_blocks_without_a_report(checkout: Path) -> None:
 
 def test_a_query_of_many_kernels_on_two_threads_without_a_report(checkout: Path) -> None:
     """The demo groups, merges, sorts and finishes, and checks every row."""
-    assert "Every answer is exactly" in run_sanitized(checkout, ["-m", "elfstream", "demo", "--lines", "20000"])
+    command = ["-m", "elfstream", "demo", "--questions", "--lines", "20000"]
+    assert "Every answer is exactly" in run_sanitized(checkout, command)

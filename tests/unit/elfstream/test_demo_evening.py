@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from elfstream.shop import LINES_MIN, NGINX_CONF, SERVERS, generate
+from elfstream.demo.evening import LINES_MIN, SERVERS, generate
+from elfstream.demo.shop import NGINX_CONF
 
 LINE = re.compile(
     r'(?P<address>\S+) - - \[28/Nov/2025:20:(?P<minute>\d\d):\d\d \+0100\] "(?P<request>[^"]*)" '

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from math import ceil, floor
 from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
 
 import elfstream as elf
+from elfstream.demo.checks import QUANTILE_ERROR, Check, figure, percentile_bounds, show
+from elfstream.demo.evening import START, Truth, generate
+from elfstream.demo.shop import LOG_FORMAT, NGINX_CONF
 from elfstream.output import write
 from elfstream.progress import rate_text
-from elfstream.shop import LOG_FORMAT, NGINX_CONF, START, Truth, generate
-from elfstream.table import table_lines
-from elfstream.terminal import BOLD, DIM, GREEN, RED, has_colour, paint, quantity
-from job.plan import Field
-from job.types import STRING
-
-QUANTILE_ERROR = 0.01
-"""What approx_percentile promises (docs/SQL.md): the relative error of its value."""
+from elfstream.terminal import BOLD, DIM, has_colour, paint, quantity
 
 Rows = list[tuple[Any, ...]]
 
@@ -35,15 +31,6 @@ class Question(NamedTuple):
     expected: Callable[[Truth], Rows]
     figures: dict[str, int]
     within: tuple[int, ...] = ()
-
-
-class Check(NamedTuple):
-    """One line of the final comparison."""
-
-    what: str
-    generator: str
-    ours: str
-    is_same: bool
 
 
 def _window(slot: int, minutes: int) -> tuple[Any, Any]:
@@ -60,18 +47,11 @@ def _hot_products(truth: Truth) -> Rows:
     return rows
 
 
-def percentile_bounds(values: Sequence[int], p: float) -> tuple[float, float]:
-    """What approx_percentile may answer for `values`: the two values beside the rank p, widened by QUANTILE_ERROR."""
-    ordered = sorted(values)
-    rank = p * (len(ordered) - 1)
-    return ordered[floor(rank)] * (1 - QUANTILE_ERROR), ordered[ceil(rank)] * (1 + QUANTILE_ERROR)
-
-
 def _endpoints(truth: Truth) -> Rows:
     rows: Rows = []
     for endpoint, times in truth.times.items():
         if len(times) >= 1000 * truth.lines // 300_000:
-            bounds = [tuple(bound / 1000 for bound in percentile_bounds(times, p)) for p in (0.5, 0.99)]
+            bounds = [tuple(bound / 1000 for bound in percentile_bounds(Counter(times), p)) for p in (0.5, 0.99)]
             rows.append((endpoint, len(times), truth.errors[endpoint], *bounds))
     return sorted(rows, key=lambda row: (-row[2], row[0]))
 
@@ -184,10 +164,10 @@ def run(folder: Path, lines: int, seed: int) -> bool:
     for number, question in enumerate(QUESTIONS, 1):
         result = _ask(question, number, logs, truth, colour)
         if number == 1:
-            checks += [_figure("lines", truth.lines, result.stats.lines)]
-            checks += [_figure("lines rejected (torn)", truth.rejected, result.stats.rejected)]
+            checks += [figure("lines", truth.lines, result.stats.lines)]
+            checks += [figure("lines rejected (torn)", truth.rejected, result.stats.rejected)]
         checks += compare(question, number, truth, [tuple(row) for row in result])
-    return _show(checks, colour)
+    return show(checks, colour)
 
 
 def _since(started: float) -> str:
@@ -206,15 +186,11 @@ def _ask(question: Question, number: int, logs: Sequence[Path], truth: Truth, co
     return result
 
 
-def _figure(what: str, generator: int, ours: int) -> Check:
-    return Check(what, f"{generator:,}", f"{ours:,}", generator == ours)
-
-
 def compare(question: Question, number: int, truth: Truth, rows: Rows) -> list[Check]:
     """Every row and every value against the truth; sums of some columns stand for them in print."""
     expected = question.expected(truth)
     checks = [
-        _figure(f"{number}. {name}", sum(row[at] for row in expected), sum(row[at] for row in rows))
+        figure(f"{number}. {name}", sum(row[at] for row in expected), sum(row[at] for row in rows))
         for name, at in question.figures.items()
     ]
     same = sum(map(_equal_rows, expected, rows)) if len(expected) == len(rows) else 0
@@ -231,37 +207,6 @@ def _equal(expected: Any, value: Any) -> bool:
     if isinstance(expected, tuple) and isinstance(value, float):
         return bool(expected[0] <= value <= expected[1])
     return bool(expected == value)
-
-
-def _show(checks: Sequence[Check], colour: bool) -> bool:
-    print(paint("Is it true? The generator counted while it wrote:", BOLD, colour) + "\n")
-    columns = [Field(name, STRING) for name in ("", "generator says", "elfstream says", "same")]
-    rows = []
-    for check in checks:
-        width = max(len("generator says"), len(check.generator), len(check.ours))
-        rows.append(
-            (
-                check.what,
-                check.generator.rjust(width),
-                check.ours.rjust(width),
-                "yes" if check.is_same else "NO",
-            )
-        )
-    for line in table_lines(columns, rows, sys.stdout):
-        print(line.decode(), end="")
-    wrong = sum(not check.is_same for check in checks)
-    print()
-    if wrong:
-        print(
-            paint(
-                f"{wrong} of {len(checks)} comparisons differ: that is a bug in elfstream, please report it.",
-                RED,
-                colour,
-            )
-        )
-    else:
-        print(paint("Every answer is exactly what the generator meant.", GREEN, colour))
-    return wrong == 0
 
 
 def farewell(folder: Path) -> str:
