@@ -71,7 +71,7 @@ def follow(
     with Follower(patterns, tail, find_start=finder) as follower:
         while not stopped():
             for found in follower.poll():
-                _take(found, query, watcher)
+                take(found, query, _clock_us(), watcher.trouble)
             now = time.monotonic()
             if now >= emit_at:
                 watcher.published(list(query.advance(_clock_us())))
@@ -87,15 +87,16 @@ def next_time(last: float, interval: float, now: float) -> float:
     return last + interval if last + interval > now else now + interval
 
 
-def _take(found: Found, query: LiveQuery, watcher: Watcher) -> None:
+def take(found: Found, query: LiveQuery, clock_us: int, trouble: Callable[[str], None]) -> None:
+    """Hands what a tail found to the query, and tells people what they should know."""
     if isinstance(found, Deliver):
-        query.lines(found.key, found.data, found.start, found.stop, _clock_us())
+        query.lines(found.key, found.data, found.start, found.stop, clock_us)
     elif isinstance(found, Gap):
-        query.gap(found.stop - found.start)
         lost = found.stop - found.start
-        watcher.trouble(f"{found.path}: {lost} bytes were gone before they could be read ({found.reason})")
+        query.gap(lost)
+        trouble(f"{found.path}: {lost} bytes were gone before they could be read ({found.reason})")
     elif isinstance(found, Trouble):
-        watcher.trouble(f"{found.path}: {found.message}")
+        trouble(f"{found.path}: {found.message}")
 
 
 def _start_finder(format: Format, since_s: float) -> Callable[[int, int], int]:

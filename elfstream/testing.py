@@ -4,14 +4,20 @@ live = LiveTest("SELECT window(time, '10 seconds') AS w, count(*) AS n FROM acce
 live.write('203.0.113.9 - - [28/Nov/2025:20:00:01 +0000] "GET / HTTP/1.1" 200 1 "-" "-"')
 live.sleep(20)
 live.finals()    # what `elfstream query --follow` would have published by then
+
+`FollowTest` is the same over real files that the test writes, renames and compresses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from agent.follower import Follower
+from agent.tail_options import TailOptions
 from elfstream.embedded import compile_plan
+from elfstream.follow import take
 from elfstream.live_query import LiveQuery
 from elfstream.result import Row, Window, time_of
 from elfstream.watchers import rows_of
@@ -68,6 +74,46 @@ class LiveTest:
         """What a live table would show now."""
         publication = self.query.current()
         return None if publication is None else _published(self.query, publication)
+
+
+class FollowTest(LiveTest):
+    """One query over the files that `patterns` name, read from their beginning when `sleep` lets time pass: at least 0.25 s,
+    as a tail without hints looks at files no more often. Use as a context manager or call close. What people would be told
+    (lost bytes, unreadable files) is in `troubles`."""
+
+    def __init__(
+        self,
+        sql: str,
+        format: str,
+        patterns: Iterable[str | os.PathLike[str]],
+        params: Mapping[str, object] | None = None,
+        timing: Timing | None = None,
+        clock_us: int = 1_700_000_000_000_000,
+    ) -> None:
+        super().__init__(sql, format, params, timing, clock_us)
+        self.troubles: list[str] = []
+        options = TailOptions(read_from="beginning")
+        self.follower = Follower(patterns, options, hints=False, clock=lambda: self.clock_us / 1e6)
+
+    def sleep(self, seconds: float) -> None:
+        """Lets time pass, with a look at the files and an emit at its end."""
+        self.clock_us += int(seconds * 1e6)
+        found = self.follower.poll()
+        while found or self.follower.tail.busy:
+            for one in found:
+                take(one, self.query, self.clock_us, self.troubles.append)
+            found = self.follower.poll()
+        super().sleep(0.0)
+
+    def close(self) -> None:
+        """Closes the files."""
+        self.follower.close()
+
+    def __enter__(self) -> FollowTest:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def _published(query: LiveQuery, publication: Publication) -> PublishedWindow:

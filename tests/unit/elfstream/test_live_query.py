@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
-from elfstream.testing import LiveTest
+from elfstream.testing import FollowTest, LiveTest
 from job.watermark import Timing
 
 PER_10_S = (
@@ -93,3 +94,32 @@ def test_rejects_are_counted_over_files() -> None:
     test.write("garbage", file="b")
     counts = test.query.counts
     assert counts.lines == 3 == counts.parsed + counts.rejected.total()
+
+
+def test_files_are_followed_under_the_same_clock(tmp_path: Path) -> None:
+    log, clock = tmp_path / "access.log", int((START + timedelta(days=1)).timestamp() * 1e6)
+    with FollowTest(PER_10_S, "combined", [f"{log}*"], clock_us=clock) as test:
+        log.write_text(line(1) + "\n" + line(2))
+        test.sleep(0.5)
+        assert (test.query.counts.lines, test.finals()) == (1, [])
+        with log.open("a") as writer:
+            writer.write("\n" + line(13) + "\n")
+        test.sleep(0.5)
+        assert told(test) == [(0.0, 1, 2)]
+        log.rename(f"{log}.1")
+        log.write_text(line(25) + "\n")
+        test.sleep(6)
+        assert told(test) == [(10.0, 1, 1)]
+        assert test.troubles == []
+
+
+def test_what_was_lost_is_told(tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    with FollowTest(PER_10_S, "combined", [log], clock_us=int(START.timestamp() * 1e6)) as test:
+        log.write_text(line(1) + "\n" + line(2))
+        test.sleep(0.5)
+        log.write_text("")
+        for _ in range(20):
+            test.sleep(0.5)
+        assert test.query.gap_bytes == len(line(2))
+        assert test.troubles == [f"{log}: {len(line(2))} bytes were gone before they could be read (truncated)"]
