@@ -26,6 +26,8 @@ _DISORDER_S = 60.0
 _LOOK_BYTES = 64 << 10
 """What is read at a place to find out its time: many lines, so that a few odd ones do not matter."""
 
+MISFIT_LINES_MIN = 10
+
 
 @dataclass(frozen=True)
 class FollowOptions:
@@ -67,7 +69,7 @@ def follow(
         since_s=0.0 if since is None else time.time() - since,
     )
     finder = None if since is None else _start_finder(format, tail.since_s)
-    emit_at = time.monotonic() + options.emit_s
+    emit_at, is_fitting = time.monotonic() + options.emit_s, True
     with Follower(patterns, tail, find_start=finder) as follower:
         while not stopped():
             for found in follower.poll():
@@ -75,10 +77,25 @@ def follow(
             now = time.monotonic()
             if now >= emit_at:
                 watcher.published(list(query.advance(_clock_us())))
+                if is_fitting and (warning := misfit(query)):
+                    is_fitting = False
+                    watcher.trouble(warning)
                 watcher.emitted(query)
                 emit_at = next_time(emit_at, options.emit_s, now)
             follower.wait(max(emit_at - time.monotonic(), 0.0))
     return query
+
+
+def misfit(query: LiveQuery) -> str | None:
+    """What to say when most lines do not fit the format: once there are enough of them, as logs begin with odd ones."""
+    counts = query.counts
+    rejected = counts.rejected.total()
+    if counts.lines < MISFIT_LINES_MIN or rejected <= counts.parsed:
+        return None
+    text = f"{rejected:,} of {counts.lines:,} lines do not fit the format {query.format.name}"
+    if (first := query.first_reject) is not None:
+        text += f"; the first stops at column {first.position + 1} ({first.reason})"
+    return text + ". Give the right one with --format; 'elfstream explain-format LINE' shows what a format finds in a line"
 
 
 def next_time(last: float, interval: float, now: float) -> float:

@@ -6,15 +6,27 @@ manual one.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
+from typing import NamedTuple
 
 from agent.pipeline import LineCounts, SourcePipeline
+from cython_ext.scan import Batch
 from job.formats import Format
 from job.plan import Plan
 from job.row_phase import RowPhase
 from job.watermark import FUTURE_US, SourceWatermark, Timing
 from master.live import LiveWindows, Publication
 from master.stages import innermost
+
+SAMPLE_BYTES_MAX = 512
+
+
+class FirstReject(NamedTuple):
+    """The first line that was no record: why, at which byte of it (from 0), and its beginning."""
+
+    reason: str
+    position: int
+    text: bytes
 
 
 class LiveQuery:
@@ -23,9 +35,12 @@ class LiveQuery:
     def __init__(self, plan: Plan, format: Format, timing: Timing | None = None) -> None:
         timing = timing or Timing()
         self.plan = plan
+        self.format = format
+        self.bytes = 0
+        """Uncompressed bytes of the lines so far."""
         self.gap_bytes = 0
         """Bytes that were gone before they could be read."""
-        self._format = format
+        self.first_reject: FirstReject | None = None
         self._phase = RowPhase(innermost(plan))
         self._windows = LiveWindows(plan, timing.lateness_us)
         self._mark = SourceWatermark(timing)
@@ -37,9 +52,12 @@ class LiveQuery:
         """Adds the whole lines `data[start:stop]` of the log `file`."""
         pipeline = self._pipelines.get(file)
         if pipeline is None:
-            pipeline = SourcePipeline(self._format, [self._phase], timed=self._timed)
+            pipeline = SourcePipeline(self.format, [self._phase], timed=self._timed)
             self._pipelines[file] = pipeline
-        pipeline.feed(data, start, stop, clock_us + FUTURE_US)
+        self.bytes += stop - start
+        batches = pipeline.feed(data, start, stop, clock_us + FUTURE_US)
+        if self.first_reject is None:
+            self.first_reject = _first_reject(batches, data)
         if pipeline.latest_us is not None:
             self._mark.lines(file, pipeline.latest_us, clock_us)
 
@@ -91,5 +109,18 @@ class LiveQuery:
         return self._phase.late
 
     @property
+    def overflow(self) -> int:
+        """Aggregates that left their type and became NULL, each time a window was finished."""
+        return self._windows.stages.overflow
+
+    @property
     def eval_errors(self) -> int:
         return self._phase.eval_errors + self._windows.stages.eval_errors
+
+
+def _first_reject(batches: Sequence[Batch], data: bytes) -> FirstReject | None:
+    for batch in batches:
+        for reject in batch.samples:
+            text = data[reject.offset : reject.offset + min(reject.size, SAMPLE_BYTES_MAX)]
+            return FirstReject(reject.reason, reject.position, text)
+    return None

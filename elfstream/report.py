@@ -6,15 +6,19 @@ when nothing but blank lines was there, the format is a guess.
 
 from __future__ import annotations
 
+import resource
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
+
+from msgspec.json import encode
 
 from elfstream.embedded import UNDETECTED
 from elfstream.progress import rate_text
 from elfstream.terminal import DIM, cut, has_colour, is_terminal, paint, pointed, quantity, visible
 
 if TYPE_CHECKING:
+    from elfstream.live_query import LiveQuery
     from elfstream.result import RejectSample, Result, Stats
 
 FORMAT_WIDTH_MAX = 40
@@ -43,10 +47,45 @@ def undetected() -> str:
     return f"elfstream: warning: {UNDETECTED}"
 
 
+def report_follow(query: LiveQuery, seconds: float, stats: bool, quiet: bool) -> None:
+    """Says what a followed query read in `seconds`, as `report_query` does."""
+    counts = query.counts
+    if stats:
+        print(follow_json(query, seconds), file=sys.stderr)
+        return
+    if not is_terminal(sys.stderr) or quiet:
+        return
+    parts = [
+        f"{counted(counts.lines, 'line')} ({quantity(query.bytes, 'B')}) in {seconds:.1f} s",
+        f"format {cut(visible(query.format.name), FORMAT_WIDTH_MAX)}",
+        f"{query.late:,} late",
+    ]
+    if query.gap_bytes:
+        parts.append(f"{quantity(query.gap_bytes, 'B')} lost")
+    if query.eval_errors:
+        parts.append(f"{counted(query.eval_errors, 'expression')} failed and became NULL")
+    print(paint(" · ".join(parts), DIM, has_colour(sys.stderr)), file=sys.stderr)
+    if counts.rejected:
+        print(rejected_text(counts.rejected, is_kept=True), file=sys.stderr)
+
+
+def follow_json(query: LiveQuery, seconds: float) -> str:
+    """The figures of `--stats` for a followed query."""
+    from elfstream.result import Stats
+
+    counts = query.counts
+    read = Stats(
+        lines=counts.lines, parsed=counts.parsed, directives=counts.directives, rejected_by=counts.rejected,
+        eval_errors=query.eval_errors, overflow=query.overflow, bytes=query.bytes, seconds=seconds,
+        peak_memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    )  # fmt: skip
+    figures = read.asdict() | {"late": query.late, "lost_bytes": query.gap_bytes}
+    del figures["groups"]  # those of closed windows are gone
+    return encode(figures).decode()
+
+
 def stats_json(stats: Stats) -> str:
     """The counts as one JSON object: bytes of uncompressed text, wall time, peak resident memory in bytes."""
-    from msgspec.json import encode
-
     return encode(stats.asdict()).decode()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -47,9 +48,12 @@ class PipeWatcher:
             self._out.flush()
 
     def emitted(self, query: LiveQuery) -> None:
-        pass
+        """Looks whether anybody still reads: quiet logs would not show it for hours. Raises BrokenPipeError."""
+        if _is_abandoned(self._out):
+            raise BrokenPipeError
 
     def trouble(self, text: str) -> None:
+        """Says it at once, on standard error."""
         print(f"elfstream: {text}", file=sys.stderr)
 
     def _object(self, publication: Publication, rows: list[Row]) -> bytes:
@@ -142,3 +146,13 @@ class TableWatcher:
             parts.append(f"windows closed up to {lag:.1f} s ago" if lag < 3600 else "reading old lines")
         return " · ".join(parts)
 
+
+def _is_abandoned(out: IO[str]) -> bool:
+    """Whether `out` is a pipe that nobody reads from any more."""
+    try:
+        descriptor = out.fileno()
+    except (OSError, ValueError):  # no file, or closed
+        return False
+    poller = select.poll()
+    poller.register(descriptor, 0)
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poller.poll(0))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -69,54 +69,54 @@ def run(
     source: str,
     params: Mapping[str, object],
     output: str,
+    stats: bool,
+    quiet: bool,
     timing: Mapping[str, Any],
 ) -> None:
-    """Follows until Ctrl-C (or SIGTERM), then shows what is still open. Raises JobError, InputError."""
+    """Follows until Ctrl-C (or SIGTERM), then shows what is still open and what was read. Raises JobError, InputError."""
     from agent.files import Inputs
-    from elfstream.embedded import compile_plan, resolve_format
+    from elfstream.awaiting import has_line, missing, present, wait_for_line
+    from elfstream.embedded import AUTO, compile_plan, resolve_format
     from elfstream.follow import FollowOptions, follow
+    from elfstream.report import report_follow
+    from elfstream.stopping import stop_on_signals
     from elfstream.watchers import PipeWatcher, TableWatcher
     from job.watermark import Timing
 
-    if "-" in files:
+    if not files or "-" in files:
         raise click.UsageError("--follow follows files; standard input ends by itself, leave --follow out")
-    format, _ = resolve_format(format_, Inputs(_present(files)), server_config, timezone)
+    stopped, started = stop_on_signals(), time.monotonic()
+    since, is_auto = timing["since"], format_.lower() == AUTO and server_config is None
+    # What comes after this look is new, also when it is there by the time the tail looks.
+    is_new = not (has_line(files) if is_auto else present(files))
+    waited_for = missing(files)
+    for note in waited_for:
+        tell(note)
+    if is_auto and is_new:
+        if not waited_for:
+            tell(f"waiting for the first line of {', '.join(files)}, to find its format; --format says it at once")
+        wait_for_line(files, stopped)
+        if stopped():
+            return
+    format, _ = resolve_format(format_, Inputs(present(files)), server_config, timezone)
     plan = compile_plan(sql, format, source, params)
-    since = timing["since"]
     options = FollowOptions(
         emit_s=max(timing["emit"], 0.01),
-        read_from="beginning" if since == "beginning" else "end",
+        read_from="beginning" if since == "beginning" or is_new else "end",
         since_s=since if isinstance(since, float) else None,
         timing=Timing(**{f"{name}_us": int(timing[name] * 1e6) for name in ("delay", "idle", "lateness")}),
     )
-    stopped = _on_signal()
     if output == "table" and is_terminal(sys.stdout):
         with TableWatcher(plan, sys.stdout) as watcher:
             query = follow(plan, format, files, watcher, options, stopped)
             watcher.emitted(query)
-        return
-    pipe = PipeWatcher(plan, output, sys.stdout)
-    query = follow(plan, format, files, pipe, options, stopped)
-    pipe.published(list(query.open_windows()))
+    else:
+        pipe = PipeWatcher(plan, output, sys.stdout)
+        query = follow(plan, format, files, pipe, options, stopped)
+        pipe.published(list(query.open_windows()))
+    report_follow(query, time.monotonic() - started, stats, quiet)
 
 
-def _present(files: list[str]) -> list[str]:
-    """The files that are there already; a format cannot be found in those that may come."""
-    from agent.errors import InputError
-    from agent.files import expand
-
-    present: list[str] = []
-    for pattern in files:
-        try:
-            present += expand([pattern])
-        except InputError:
-            continue
-    return present
-
-
-def _on_signal() -> Callable[[], bool]:
-    """A function that tells whether Ctrl-C or SIGTERM came."""
-    heard: list[int] = []
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda signum, _frame: heard.append(signum))
-    return lambda: bool(heard)
+def tell(text: str) -> None:
+    """Says on standard error what people should know."""
+    print(f"elfstream: {text}", file=sys.stderr, flush=True)

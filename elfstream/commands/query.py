@@ -100,9 +100,10 @@ def command(
         raise click.UsageError(f'the SQL comes before the files: elfstream query "SELECT ..." {sql}')
     parameters = parameter_values(param)
     if follow:
+        _refuse_with_follow(strict=strict, rejects=rejects, threads=threads)
         following.run(
             sql, list(files), format_=format_, server_config=server_config, timezone=timezone, source=source,
-            params=parameters, output=output, timing=timing,
+            params=parameters, output=output, stats=stats, quiet=quiet, timing=timing,
         )  # fmt: skip
         return
     paths = files_or_stdin(files)
@@ -127,3 +128,9 @@ def command(
         )
     write(output, result.columns, result, sys.stdout)
     report_query(result, stats, quiet, rejects is not None)
+
+
+def _refuse_with_follow(**options: object) -> None:
+    for name, value in options.items():
+        if value:
+            raise click.UsageError(f"--{name} is for files that end; leave it out with --follow")
