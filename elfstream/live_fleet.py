@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
-from agent.pipeline import LineCounts, SourcePipeline
+from agent.pipeline import LineCounts
+from elfstream.live_logs import LiveLogs
 from job.formats import Format
 from job.panes import PaneStore, StateShape
 from job.plan import Plan
 from job.row_phase import RowPhase
-from job.watermark import FUTURE_US, SourceWatermark, Timing
+from job.watermark import Timing
 from master.live import LiveWindows, Publication
 from master.stages import innermost
 
@@ -35,19 +36,12 @@ class LiveAgent:
     def __init__(self, plans: Sequence[Plan], format: Format, timing: Timing) -> None:
         self.gap_bytes = 0
         """Bytes that were gone before they could be read."""
-        self._format = format
         self._phases = [RowPhase(innermost(plan)) for plan in plans]
-        self._mark = SourceWatermark(timing)
-        self._pipelines: dict[Hashable, SourcePipeline] = {}
+        self._logs = LiveLogs(format, self._phases, timing, timed=True)
 
     def lines(self, file: Hashable, data: bytes, start: int, stop: int, clock_us: int) -> None:
         """Adds the whole lines `data[start:stop]` of the log `file`."""
-        pipeline = self._pipelines.get(file)
-        if pipeline is None:
-            pipeline = self._pipelines[file] = SourcePipeline(self._format, self._phases, timed=True)
-        pipeline.feed(data, start, stop, clock_us + FUTURE_US)
-        if pipeline.latest_us is not None:
-            self._mark.lines(file, pipeline.latest_us, clock_us)
+        self._logs.feed(file, data, start, stop, clock_us)
 
     def gap(self, bytes_lost: int) -> None:
         """Bytes of a log were gone before they could be read."""
@@ -55,7 +49,7 @@ class LiveAgent:
 
     def cut(self, clock_us: int) -> list[Piece]:
         """What came since the last cut: a piece for each plan. O(files)."""
-        watermark = self._mark.value_us(clock_us, clock_us)
+        watermark = self._logs.watermark_us(clock_us)
         return [Piece(phase.take(), watermark) for phase in self._phases]
 
     def close_before(self, plan: int, start_us: int) -> None:
@@ -65,10 +59,7 @@ class LiveAgent:
     @property
     def counts(self) -> LineCounts:
         """What became of all lines so far."""
-        total = LineCounts()
-        for pipeline in self._pipelines.values():
-            total.merge(pipeline.counts)
-        return total
+        return self._logs.counts
 
     @property
     def late(self) -> int:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
-from agent.pipeline import LineCounts, SourcePipeline
+from agent.pipeline import LineCounts
 from cython_ext.scan import Batch
+from elfstream.live_logs import LiveLogs
 from job.formats import Format
 from job.plan import Plan
 from job.row_phase import RowPhase
-from job.watermark import FUTURE_US, SourceWatermark, Timing
+from job.watermark import Timing
 from master.live import LiveWindows, Publication
 from master.stages import innermost
 
@@ -43,30 +44,19 @@ class LiveQuery:
         self.first_reject: FirstReject | None = None
         self._phase = RowPhase(innermost(plan))
         self._windows = LiveWindows(plan, timing.lateness_us)
-        self._mark = SourceWatermark(timing)
-        self._timed = innermost(plan).window is not None
-        self._pipelines: dict[Hashable, SourcePipeline] = {}
-        self._ended = LineCounts()
+        timed = innermost(plan).window is not None
+        self._logs = LiveLogs(format, [self._phase], timing, timed)
 
     def lines(self, file: Hashable, data: bytes, start: int, stop: int, clock_us: int) -> None:
         """Adds the whole lines `data[start:stop]` of the log `file`."""
-        pipeline = self._pipelines.get(file)
-        if pipeline is None:
-            pipeline = SourcePipeline(self.format, [self._phase], timed=self._timed)
-            self._pipelines[file] = pipeline
         self.bytes += stop - start
-        batches = pipeline.feed(data, start, stop, clock_us + FUTURE_US)
+        batches = self._logs.feed(file, data, start, stop, clock_us)
         if self.first_reject is None:
             self.first_reject = _first_reject(batches, data)
-        if pipeline.latest_us is not None:
-            self._mark.lines(file, pipeline.latest_us, clock_us)
 
     def ended(self, file: Hashable) -> None:
         """No more lines of `file` will come."""
-        pipeline = self._pipelines.pop(file, None)
-        if pipeline is not None:
-            self._ended.merge(pipeline.counts)
-        self._mark.closed(file)
+        self._logs.ended(file)
 
     def gap(self, bytes_lost: int) -> None:
         """Bytes of a log were gone before they could be read."""
@@ -74,7 +64,7 @@ class LiveQuery:
 
     def advance(self, clock_us: int) -> Iterator[Publication]:
         """The windows that became final by now, and revisions of final ones."""
-        watermark = self._mark.value_us(clock_us, clock_us)
+        watermark = self._logs.watermark_us(clock_us)
         if watermark is not None:
             yield from self._windows.advance(self._phase.store, watermark)
 
@@ -98,10 +88,7 @@ class LiveQuery:
     @property
     def counts(self) -> LineCounts:
         """What became of all lines so far."""
-        total = LineCounts()
-        for counts in [self._ended, *(pipeline.counts for pipeline in self._pipelines.values())]:
-            total.merge(counts)
-        return total
+        return self._logs.counts
 
     @property
     def late(self) -> int:
