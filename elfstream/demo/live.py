@@ -6,23 +6,18 @@ be; everything else is what a fleet does. At the end every number is compared wi
 
 from __future__ import annotations
 
-import glob
-import os
 import select
-import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from agent.errors import InputError
-from agent.follower import COALESCE_S, POLL_INTERVAL_S, Follower
-from agent.tail_events import Deliver, Gap
-from agent.tail_options import TailOptions
+from agent.follower import COALESCE_S, POLL_INTERVAL_S
 from elfstream.demo.checks import show
-from elfstream.demo.picture import SPARK_COLUMNS, ServerState, State, picture, summary
+from elfstream.demo.machines import TIMING, Machine, Webservers, clock_us, resident_bytes
+from elfstream.demo.picture import ServerState, State, picture, summary
 from elfstream.demo.referee import (
     ENDPOINT_TOTALS_SQL,
     ENDPOINTS_SQL,
@@ -32,119 +27,21 @@ from elfstream.demo.referee import (
     Referee,
 )
 from elfstream.demo.shop import LOG_FORMAT, NGINX_CONF
-from elfstream.demo.webservers import DECODER, SERVERS, Second, Told
+from elfstream.demo.webservers import SERVERS, Second
 from elfstream.embedded import compile_plan
 from elfstream.follow import next_time
-from elfstream.live_fleet import LiveAgent, LiveMaster
+from elfstream.live_fleet import LiveMaster
 from elfstream.screen import Screen, can_draw
 from elfstream.terminal import BOLD, DIM, has_colour, paint
 from elfstream.watchers import rows_of
-from job.formats import Format, find
-from job.plan import Plan
-from job.watermark import Timing
+from job.formats import find
 from master.live import Publication
 
 EMIT_S, SAMPLE_S = 0.25, 0.5
-TIMING = Timing(delay_us=1_000_000, idle_us=2_000_000, lateness_us=10_000_000)
-"""Servers log in order of time, so little delay does; a renamed log holds windows open until it is idle."""
 EVENTS_SHOWN = 3
 DRAIN_S_MAX = 30.0
 HOT, ENDPOINTS, TOTALS, ENDPOINT_TOTALS = range(4)
 QUERIES = (HOT_SQL, ENDPOINTS_SQL, TOTALS_SQL, ENDPOINT_TOTALS_SQL)
-
-
-class Webservers:
-    """The process that plays the shop. Raises InputError when it fails."""
-
-    def __init__(self, folder: Path, seed: int, rate: float, play_s: float, keep: bool) -> None:
-        command = [sys.executable, "-m", "elfstream.demo.webservers", str(folder), str(seed), str(rate), str(play_s),
-                   "keep" if keep else "once"]  # fmt: skip
-        # A session of its own: Ctrl-C is for us, and ends them by closing their input.
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-        )
-        assert self._process.stdout is not None
-        self.fd = self._process.stdout.fileno()
-        os.set_blocking(self.fd, False)
-        self._half = b""
-        self.ended = False
-
-    def read(self) -> Iterator[Told]:
-        """What they told since the last call."""
-        while not self.ended:
-            try:
-                data = os.read(self.fd, 1 << 20)
-            except BlockingIOError:
-                return
-            self.ended = not data
-            *lines, self._half = (self._half + data).split(b"\n")
-            yield from map(DECODER.decode, lines)
-        if self._process.wait() != 0:
-            assert self._process.stderr is not None
-            message = self._process.stderr.read().decode().strip().splitlines()[-1:]
-            raise InputError("the webservers of the demonstration", "".join(message) or "ended early")
-
-    def stop(self) -> None:
-        """Asks them to write what they hold and to end."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-
-    def close(self) -> None:
-        """Ends the process if it still runs, and frees its pipes."""
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if pipe is not None:
-                pipe.close()
-
-
-class Machine:
-    """What runs beside one webserver: a follower of its logs and an agent that folds their lines."""
-
-    def __init__(self, name: str, folder: Path, plans: Sequence[Plan], format: Format) -> None:
-        self.name = name
-        self.agent = LiveAgent(plans, format, TIMING)
-        self.rates: deque[float] = deque(maxlen=SPARK_COLUMNS)
-        self._pattern = str(folder / name / "access.log*")
-        self.follower = Follower([self._pattern], TailOptions(read_from="beginning"))
-        self._sampled = (time.monotonic(), 0)
-
-    def poll(self) -> bool:
-        """Reads what is new. Whether there was something."""
-        found = self.follower.poll()
-        for one in found:
-            if isinstance(one, Deliver):
-                self.agent.lines(one.key, one.data, one.start, one.stop, _clock_us())
-            elif isinstance(one, Gap):
-                self.agent.gap(one.stop - one.start)
-        return bool(found)
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether there is something to read, or to find out about a file."""
-        tail = self.follower.tail
-        return self.follower.wait(0.0) or tail.busy or tail.unsettled
-
-    def sample(self) -> None:
-        """Notes the rate since the last sample."""
-        now, lines = time.monotonic(), self.agent.counts.lines
-        then, before = self._sampled
-        self.rates.append((lines - before) / max(now - then, 1e-9))
-        self._sampled = now, lines
-
-    def unread_bytes(self) -> int:
-        """Bytes on disk that were not read yet, of plain files."""
-        offsets = {log.place: log.offset for log in self.follower.tail.logs}
-        unread = 0
-        for path in glob.glob(self._pattern):
-            try:
-                found = os.stat(path)
-            except FileNotFoundError:
-                continue
-            if not path.endswith(".gz"):
-                unread += max(found.st_size - offsets.get((found.st_dev, found.st_ino), 0), 0)
-        return unread
 
 
 class _Demo:
@@ -216,7 +113,7 @@ class _Demo:
 
     def _emit(self) -> None:
         """Every agent cuts, the master merges, windows close, and the agents hear of it: here the network will be."""
-        now_us = _clock_us()
+        now_us = clock_us()
         for number, machine in enumerate(self.machines):
             for master, piece in zip(self.masters, machine.agent.cut(now_us), strict=True):
                 master.add(number, piece)
@@ -342,13 +239,3 @@ def run(folder: Path, seed: int, rate: float, play_s: float, keep: bool, stopped
         demo.close()
     print()
     return show(list(demo.referee.checks(demo.finished())), colour)
-
-
-def resident_bytes() -> int:
-    """Memory of this process that is in RAM now."""
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def _clock_us() -> int:
-    return time.time_ns() // 1000

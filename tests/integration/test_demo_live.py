@@ -6,12 +6,18 @@ import fcntl
 import os
 import pty
 import re
+import select
 import signal
 import struct
 import subprocess
 import sys
 import termios
 from pathlib import Path
+
+import pytest
+
+from agent.errors import InputError
+from elfstream.demo.machines import Webservers
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = [sys.executable, "-m", "elfstream", "demo", "--rate", "3000", "--seconds", "4"]
@@ -65,3 +71,14 @@ def test_on_a_terminal_a_picture_that_ends_with_ctrl_c(tmp_path: Path) -> None:
     assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1
     frame = shown.rpartition("\x1b[?2026h")[2].partition("\x1b[?2026l")[0]
     assert re.search(r"^web1 .* lines/s +[\d,]+ lines", frame.replace("\r", ""), re.MULTILINE)
+
+
+def test_webservers_that_fail_say_why(tmp_path: Path) -> None:
+    (tmp_path / "web2").write_text("in the way")
+    webservers = Webservers(tmp_path, 1, 100.0, 4.0, keep=False)
+    try:
+        assert select.select([webservers.fd], [], [], 60)[0]
+        with pytest.raises(InputError, match=r"webservers of the demonstration: FileExistsError: .*web2"):
+            list(webservers.read())
+    finally:
+        webservers.close()
