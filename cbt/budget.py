@@ -48,6 +48,7 @@ class Ledger:
         with self.budget.lock:
             self.used_bytes += size
             self.budget.used_bytes += size
+            self.budget.peak_bytes = max(self.budget.peak_bytes, self.budget.used_bytes)
 
 
 class Budget:
@@ -57,11 +58,13 @@ class Budget:
         self.options = options or BudgetOptions(memory_max=None)
         self.lock = RLock()  # blocks may be freed, and so discharged, while it is held
         self.used_bytes = 0
+        self.peak_bytes = 0
+        """The most that was ever in use."""
         self.tree_count = 0
         """Trees that have outgrown their table."""
         spill_dir = self.options.spill_dir
         self.spill_file = None if spill_dir is None else SpillFile(spill_dir, self.options.spill_max)
-        self.refused: SpillError | None = None
+        self.refused: str | None = None
         """Why the disk took no more, if it did not the last time."""
         self._tenants: WeakSet[Tenant] = WeakSet()
         self._relieving = Lock()
@@ -74,8 +77,23 @@ class Budget:
     def pressure(self) -> Pressure:
         return pressure(self.options, self.used_bytes)
 
+    @property
+    def spilled_bytes(self) -> int:
+        """Bytes ever written to disk."""
+        return 0 if self.spill_file is None else self.spill_file.bytes_written
+
     def register(self, tenant: Tenant) -> None:
-        self._tenants.add(tenant)
+        with self.lock:
+            self._tenants.add(tenant)
+
+    def count_tree(self, change: int) -> None:
+        """A tree has outgrown its table (1), or has gone (-1)."""
+        with self.lock:
+            self.tree_count += change
+
+    def _registered(self) -> list[Tenant]:
+        with self.lock:  # other threads make trees meanwhile
+            return list(self._tenants)
 
     def settle(self, tenant: Tenant) -> None:
         """Called by a tree, its lock held, after it has grown: makes room when it is time to.
@@ -93,14 +111,22 @@ class Budget:
             self._relieving.release()
         if self.used_bytes > self.options.memory_max:
             if self.refused is not None:
-                raise self.refused
+                raise SpillError(self.refused)
             if self.spill_file is None:
                 raise MemoryCapError(
                     f"the groups take {self.used_bytes:,} bytes, compressed as they are, and memory_max is "
-                    f"{self.options.memory_max:,}: raise it, or give a spill directory"
+                    f"{self.options.memory_max:,}: raise it, or give a spill_dir"
                 )
 
-    def _relieve(self, tenant: Tenant) -> None:
+    def make_room(self) -> bool:
+        """Called by who holds memory but no tree: has trees give way when it is time to. Whether all is below the cap."""
+        memory_max = self.options.memory_max
+        if memory_max is not None and self.used_bytes >= self.relieve_at:
+            with self._relieving:
+                self._relieve(None)
+        return memory_max is None or self.used_bytes <= memory_max
+
+    def _relieve(self, tenant: Tenant | None) -> None:
         level = self.pressure
         memory_max = self.options.memory_max or 0
         if level is not Pressure.CALM:
@@ -116,8 +142,8 @@ class Budget:
             full = max(int(memory_max * self.options.spill_share), 1)
             self.relieve_at = min(self.relieve_at, max(full, self.used_bytes + 1))
 
-    def _drain_tables(self, tenant: Tenant, tables_max: int) -> None:
-        trees = sorted(self._tenants, key=lambda tree: -tree.table_bytes)
+    def _drain_tables(self, tenant: Tenant | None, tables_max: int) -> None:
+        trees = sorted(self._registered(), key=lambda tree: -tree.table_bytes)
         total = sum(tree.table_bytes for tree in trees)
         for tree in trees:
             if total <= tables_max:
@@ -127,7 +153,7 @@ class Budget:
             total -= size - tree.table_bytes
 
     def _ask(
-        self, tenant: Tenant, level: Pressure, way: Callable[[Tenant], Callable[[Callable[[], bool]], None]]
+        self, tenant: Tenant | None, level: Pressure, way: Callable[[Tenant], Callable[[Callable[[], bool]], None]]
     ) -> None:
         """Has the largest trees give way until the target of `level` is met."""
         target = relief_target(self.options, level)
@@ -135,14 +161,14 @@ class Budget:
         def enough() -> bool:
             return self.used_bytes <= target
 
-        for tree in sorted(self._tenants, key=lambda tree: -tree.ledger.used_bytes):
+        for tree in sorted(self._registered(), key=lambda tree: -tree.ledger.used_bytes):
             if enough():
                 return
             give = way(tree)
             self._with(tenant, tree, lambda give=give: give(enough))  # type: ignore[misc]
 
     @staticmethod
-    def _with(tenant: Tenant, tree: Tenant, action: Callable[[], None]) -> None:
+    def _with(tenant: Tenant | None, tree: Tenant, action: Callable[[], None]) -> None:
         """Acts on a tree unless another thread is using it."""
         if tree is tenant:
             action()

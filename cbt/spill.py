@@ -32,6 +32,8 @@ class SpillFile:
         self.directory, self.bytes_max = directory, bytes_max
         self.bytes_used = 0
         """Of blocks that are in use."""
+        self.bytes_written = 0
+        """In all, ever."""
         self.length = 0
         self._free: list[Extent] = []  # by offset, never two that touch
         self._freed: deque[Extent] = deque()
@@ -48,6 +50,7 @@ class SpillFile:
                 self._release(extent)
                 raise SpillError(self._explain(problem)) from problem
             self.bytes_used += extent.size
+            self.bytes_written += extent.size
             return extent
 
     def read(self, extent: Extent) -> bytes:
@@ -106,7 +109,7 @@ class SpillFile:
                 return Extent(free.offset, size)
         if self.bytes_max is not None and self.length + size > self.bytes_max:
             raise SpillError(
-                f"the spill file in {self.directory} has reached spill_max, {self.bytes_max:,} bytes: raise it, "
+                f"the spill file in {self.directory} has reached spill_max, {self.bytes_max:,} bytes: raise it "
                 "or memory_max, or ask for fewer groups"
             )
         extent = Extent(self.length, size)
@@ -139,5 +142,7 @@ class SpillFile:
 
     def _explain(self, problem: OSError) -> str:
         if problem.errno in (errno.ENOSPC, errno.EDQUOT):
-            return f"the disk of the spill directory {self.directory} is full: make room, or set spill_max or memory_max"
-        return f"the spill directory {self.directory} cannot be written: {problem.strerror or problem}"
+            why, advice = "is full", "make room, choose another spill_dir, or raise memory_max"
+            return f"the disk of the spill directory {self.directory} {why}: {advice}"
+        why = problem.strerror or str(problem)
+        return f"the spill directory {self.directory} cannot be written: {why}; choose another spill_dir"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import pairwise
+from itertools import count, pairwise
 from threading import RLock
 from typing import Any, NoReturn, Protocol
 
@@ -26,6 +26,9 @@ from cython_ext.column import Column, Selection
 from cython_ext.groups import GroupTable
 from cython_ext.merge import Merger, SortedTable
 from cython_ext.run import RunShape, decode_run, encode_run
+
+_numbers = count()
+"""Of trees in the order of their making."""
 
 
 class Stream(Protocol):
@@ -72,6 +75,7 @@ class Tree:
         self.budget = budget or Budget(BudgetOptions(memory_max=None))
         self.ledger = Ledger(self.budget)
         self.lock = RLock()
+        self._number = next(_numbers)
         self.counters = Counters()
         self.root: Node | None = None
         """None: all groups are in the table."""
@@ -140,15 +144,21 @@ class Tree:
         """Adds the groups of `other`, which stays as it is. Blocks are shared, not copied."""
         if other is self or other._table.key_kinds != self._table.key_kinds:
             raise ValueError("only another tree of the same keys and states can be merged")
-        with other._sound():
+        # Always the older one's lock first: two threads may merge two trees into each other.
+        first, second = (self, other) if self._number < other._number else (other, self)
+        with first.lock, second.lock:
+            if self._broken is not None:
+                self._refuse()
+            if other._broken is not None:
+                other._refuse()
             found = [] if other.root is None else [Run(blocks) for blocks in lanes(other.root) if blocks]
-            with self._sound():
-                self._table.merge(other._table)
-                self._charge_table()
-                if self._table.entry_bytes >= self._table_max:
-                    self.drain()
-                for run in found:
-                    self._insert(run)
+            self._table.merge(other._table)
+            self._charge_table()
+            if self._table.entry_bytes >= self._table_max:
+                self.drain()
+            for run in found:
+                self._insert(run)
+            if self.budget.used_bytes >= self.budget.relieve_at:
                 self.budget.settle(self)
 
     def insert_run(self, data: Any, bytes_max: int = 1 << 30) -> None:
@@ -180,6 +190,26 @@ class Tree:
             more = merger.fill(table, self.options.batch_groups_max, self.options.batch_bytes_max, until)
             if len(table):
                 yield Batch(table)
+
+    def pack(self, groups_min: int) -> None:
+        """Turns a table of `groups_min` groups or more into a run, which trees that merge this one then share instead of
+        copying groups. O(groups log groups)."""
+        with self._sound():
+            if len(self._table) >= groups_min:
+                self.drain()
+
+    def take_table(self) -> GroupTable | None:
+        """All groups as the table they are in, and the tree left empty; None when they have outgrown it. O(1).
+
+        The fast way to read a small tree that is not needed any more. The table is no longer charged to the budget.
+        """
+        with self._sound():
+            if self.root is not None:
+                return None
+            table = self._table
+            self._table = GroupTable(table.key_kinds, table.state_kinds, table.seed)
+            self._charge_table()
+            return table
 
     def split(self, hash_from: int, hash_to: int) -> Tree:
         """A tree of the groups with hashes in [hash_from, hash_to); this one stays as it is."""
@@ -258,7 +288,7 @@ class Tree:
         """Removes all groups and gives their memory back."""
         with self.lock:
             if self.root is not None:
-                self.budget.tree_count -= 1
+                self.budget.count_tree(-1)
             self.root = None
             self._broken = None
             self._table.clear(keep_memory=False)
@@ -270,7 +300,7 @@ class Tree:
 
     def __del__(self) -> None:
         if getattr(self, "root", None) is not None:
-            self.budget.tree_count -= 1
+            self.budget.count_tree(-1)
         if getattr(self, "_table_charged", 0):
             self.ledger.charge(-self._table_charged)
 
@@ -360,7 +390,7 @@ class Tree:
         """Gives a run to the root."""
         if self.root is None:
             self.root = Leaf(0, HASH_END)
-            self.budget.tree_count += 1
+            self.budget.count_tree(1)
         with self._moving():
             self.root.pending.append(run)
             self._settle(self.root)
@@ -474,7 +504,7 @@ class Tree:
             try:
                 block.spill(self.budget.spill_file)
             except SpillError as problem:
-                self.budget.refused = problem
+                self.budget.refused = str(problem)  # the error itself would keep this tree alive
             else:
                 self.counters.blocks_spilled += 1
                 self.budget.refused = None

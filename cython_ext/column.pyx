@@ -5,7 +5,7 @@ row; a STRING is an address and a size into bytes that `owners` keeps alive (the
 Not thread-safe; each thread works on blocks of its own.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from libc.string cimport memcpy, memset
 
@@ -150,6 +150,34 @@ cdef class Column:
     def take(self, Selection selection not None):
         """The column of the selected rows, in the order of the selection. O(selected)."""
         return gather(self, selection)
+
+    @staticmethod
+    def joined(columns):
+        """The values of columns of one kind, one column after another. Texts stay where they are. O(rows).
+
+        Raises ValueError for no columns, or such of several kinds.
+        """
+        return _joined(list(columns))
+
+    def detached(self):
+        """The same values in memory of their own: texts are copied, so that they keep nothing else alive. O(bytes)."""
+        return self if self.kind != K_STRING else _with_own_texts(self)
+
+    @property
+    def text_bytes(self):
+        """Bytes of the texts, one that several rows have counted for each. O(rows)."""
+        cdef Py_ssize_t row
+        cdef size_t size = 0
+        if self.kind == K_STRING:
+            for row in range(self.stored()):
+                if not self.is_null(row):
+                    size += self.strings()[row].size
+        return size
+
+    @property
+    def memory_bytes(self):
+        """Bytes of the values as `detached` has them. O(rows)."""
+        return self.stored() * (value_size(self.kind) + (self.valid != NULL)) + self.text_bytes
 
     def repeat(self, Py_ssize_t length):
         """The same constant for `length` rows. Raises ValueError unless the column is a constant that holds
@@ -350,4 +378,54 @@ cdef Column constant_of(Column column, Py_ssize_t length):
         memcpy(out.data, column.data, value_size(column.kind))
         if column.valid != NULL:
             out.valid[0] = column.valid[0]
+    return out
+
+
+cdef Column _joined(list columns):
+    cdef Column column, out
+    cdef Py_ssize_t at = 0, row, length = 0
+    cdef size_t size
+    cdef bint nullable = False
+    if not columns:
+        raise ValueError("no columns to join")
+    out = columns[0]
+    cdef int kind = out.kind
+    for column in columns:
+        if column.kind != kind:
+            raise ValueError(f"a column of kind {column.kind} joined to one of kind {kind}")
+        length += column.length
+        nullable = nullable or column.valid != NULL
+    size = value_size(kind)
+    out = new_column(kind, length, False, nullable)
+    for column in columns:
+        for row in range(column.length if column.constant else 0):
+            memcpy(<char*>out.data + (at + row) * size, column.data, size)
+        if not column.constant:
+            memcpy(<char*>out.data + at * size, column.data, column.length * size)
+        if column.valid != NULL:
+            for row in range(column.length):
+                out.valid[at + row] = column.valid[row * column.step()]
+        at += column.length
+        out.owners += column.owners
+    return out
+
+
+cdef Column _with_own_texts(Column column):
+    cdef Py_ssize_t row, stored = column.stored()
+    cdef Column out = new_column(K_STRING, column.length, column.constant, column.valid != NULL)
+    cdef bytes texts = PyBytes_FromStringAndSize(NULL, column.text_bytes)
+    cdef char* at = PyBytes_AS_STRING(texts)
+    cdef StringRef* text
+    out.owners.append(texts)
+    with nogil:
+        if column.valid != NULL:
+            memcpy(out.valid, column.valid, stored)
+        for row in range(stored):
+            text = &out.strings()[row]
+            text.data = at
+            text.size = 0 if column.is_null(row) else column.strings()[row].size
+            text.reserved = 0
+            if text.size:
+                memcpy(at, column.strings()[row].data, text.size)
+                at += text.size
     return out

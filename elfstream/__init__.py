@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agent.errors import InputError
+    from cbt.errors import MemoryCapError, SpillError
     from elfstream.embedded import Progress, RejectedLineError, compile_plan, query
     from elfstream.result import RejectSample, Result, ResultColumn, Row, Stats, Window
     from job.errors import FormatError, JobError, ParameterError, SqlError
@@ -23,6 +24,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "agent.errors": ("InputError",),
+    "cbt.errors": ("MemoryCapError", "SpillError"),
     "elfstream.embedded": ("Progress", "RejectedLineError", "compile_plan", "query"),
     "elfstream.result": ("RejectSample", "Result", "ResultColumn", "Row", "Stats", "Window"),
     "job.errors": ("FormatError", "JobError", "ParameterError", "SqlError"),
@@ -33,6 +35,7 @@ __all__ = [
     "FormatError",
     "InputError",
     "JobError",
+    "MemoryCapError",
     "ParameterError",
     "Progress",
     "RejectSample",
@@ -40,6 +43,7 @@ __all__ = [
     "Result",
     "ResultColumn",
     "Row",
+    "SpillError",
     "SqlError",
     "Stats",
     "Window",

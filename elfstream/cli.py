@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -99,12 +100,15 @@ def blame(error: Exception) -> tuple[str, int] | None:
     """What to say about a failure that is no bug of ours, and the exit code: USAGE for what was asked, FAILED for what
     was met."""
     from agent.errors import InputError
+    from cbt.errors import CbtError, RunError
     from job.errors import JobError
 
     if isinstance(error, JobError):
         return str(error), USAGE
     if isinstance(error, InputError):
         return str(error), FAILED
+    if isinstance(error, CbtError | RunError):
+        return _as_options(str(error)), FAILED
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror, FAILED
     from elfstream import RejectedLineError
@@ -112,6 +116,11 @@ def blame(error: Exception) -> tuple[str, int] | None:
     if isinstance(error, RejectedLineError):
         return f"{error}\n{pointed(error.sample.text, error.sample.position)}", FAILED
     return None
+
+
+def _as_options(message: str) -> str:
+    """A message about settings, with their names on the command line."""
+    return re.sub(r"\b(memory|spill)_(max|dir)\b", r"--\1-\2", message)
 
 
 def told(message: str, code: int) -> int:

@@ -17,8 +17,11 @@ from typing import BinaryIO, NamedTuple
 from agent.errors import InputError
 from agent.files import Block, Inputs, expand
 from agent.pipeline import LineCounts, SourcePipeline
+from cbt.memory import Memory
+from elfstream.memory import open_memory
 from elfstream.rejects import kept_line
 from elfstream.result import RejectSample, Result, ResultColumn, Stats
+from elfstream.sizes import MEMORY_MAX, SPILL_MAX
 from job.errors import FormatError
 from job.formats import Format, as_logged, detect, find, in_zone
 from job.panes import PaneStore
@@ -26,6 +29,7 @@ from job.plan import Plan
 from job.row_phase import RowPhase
 from job.sql import Schema, compile_sql
 from master.stages import Stages, innermost
+from master.windows import FinishedWindow
 
 AUTO = "auto"
 UNDETECTED = "nothing could be detected: no file has a line that is not blank; read as combined"
@@ -145,7 +149,7 @@ class _Worker:
     """One thread's share of a query."""
 
     def __init__(self, format: Format, plan: Plan, reader: _Reader, query: _Query) -> None:
-        self.phase = RowPhase(plan)
+        self.phase = RowPhase(plan, query.memory)
         self.pipeline = SourcePipeline(format, [self.phase], query.samples_max)
         self.samples: list[tuple[int, RejectSample]] = []
         self.error: BaseException | None = None
@@ -200,8 +204,9 @@ class _Query:
         strict: bool,
         rejects: BinaryIO | None,
         progress: Callable[[Progress], None] | None,
+        memory: Memory,
     ) -> None:
-        self.inputs, self.strict, self.rejects = inputs, strict, rejects
+        self.inputs, self.strict, self.rejects, self.memory = inputs, strict, rejects, memory
         # All rejects of a block are needed to write them, the first to be strict about it.
         self.samples_max = 1 << 30 if rejects is not None else 1 if strict else SAMPLES_MAX
         self.reader = _Reader(inputs)
@@ -230,13 +235,15 @@ def run(
     strict: bool = False,
     rejects: BinaryIO | None = None,
     progress: Callable[[Progress], None] | None = None,
+    memory: Memory | None = None,
 ) -> tuple[PaneStore, Stats]:
-    """Reads `inputs` through the row phase of `plan`. Returns its panes and what was read.
+    """Reads `inputs` through the row phase of `plan`, its groups in `memory`. Returns its panes and what was read.
 
     `rejects` receives every rejected line as it stands in the log; with it, and for `strict`, one thread reads in order,
-    as it does for formats whose lines change meaning along the file (w3c). Raises InputError, RejectedLineError.
+    as it does for formats whose lines change meaning along the file (w3c).
+    Raises InputError, RejectedLineError, MemoryCapError, SpillError.
     """
-    query = _Query(inputs, strict, rejects, progress)
+    query = _Query(inputs, strict, rejects, progress, memory or Memory())
     ordered = strict or rejects is not None or (format.directives)
     count = 1 if ordered else max(1, threads)
     source = innermost(plan)
@@ -269,7 +276,6 @@ def _merged(workers: Sequence[_Worker], query: _Query) -> tuple[PaneStore, Stats
         eval_errors=sum(worker.phase.eval_errors for worker in workers),
         bytes=query.reader.bytes,
         seconds=time.monotonic() - query.started,
-        groups=store.group_count,
     )
     first = sorted(samples, key=lambda item: (item[0], item[1].offset))[:SAMPLES_MAX]
     stats.samples = [
@@ -299,6 +305,9 @@ def query(
     strict: bool = False,
     rejects: BinaryIO | None = None,
     progress: Callable[[Progress], None] | None = None,
+    memory_max: str | int = MEMORY_MAX,
+    spill_dir: str | os.PathLike[str] | None = None,
+    spill_max: str | int = SPILL_MAX,
 ) -> Result:
     """Answers `sql` over the log files `paths` (a path, a glob, "-" for standard input, or a sequence of them).
 
@@ -306,10 +315,14 @@ def query(
     `timezone` (Europe/Berlin, +02:00) is that of times that are logged without an offset, otherwise taken as UTC.
     `params` are the values of `:name` in the query. `threads` defaults to the processors this process may use.
     A line that does not match is counted in `stats.rejected_by` and sampled in `stats.samples`; with `strict` the first
-    one raises RejectedLineError. Memory grows with the number of groups, not with the size of the logs.
+    one raises RejectedLineError.
 
-    Raises SqlError, FormatError, ParameterError (all of them job.errors.JobError) and InputError.
+    Groups, and the rows of the result as columns, take at most `memory_max` (bytes, or a text such as "64MiB"). Groups that
+    do not fit go to an unnamed file in `spill_dir` (None: the system's for temporary files) of at most `spill_max`.
+
+    Raises SqlError, FormatError, ParameterError (all of them job.errors.JobError), InputError, MemoryCapError, SpillError.
     """
+    memory = open_memory(memory_max, None if spill_dir is None else os.fspath(spill_dir), spill_max)
     files = paths_of(paths)
     if not files:
         raise InputError(str(paths), "no files to read")
@@ -319,29 +332,38 @@ def query(
     plan = compile_plan(sql, chosen, source, params)
     count = threads if threads is not None else len(os.sched_getaffinity(0))
     started = time.monotonic()
-    store, stats = run(plan, chosen, inputs, threads=count, strict=strict, rejects=rejects, progress=progress)
-    stages = Stages(plan)
-    windows = list(stages.finish(store))
-    stats.eval_errors += stages.eval_errors
-    stats.overflow += stages.overflow
+    store, stats = run(
+        plan, chosen, inputs,
+        threads=count, strict=strict, rejects=rejects, progress=progress, memory=memory,
+    )  # fmt: skip
+    windows = _finished(plan, store, stats)
     stats.seconds = time.monotonic() - started
     stats.peak_memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     columns = tuple(ResultColumn(output.name, output.expr.type) for output in plan.outputs)
     return Result(columns, windows, stats, chosen.name, why)
 
 
-def run_rows(plan: Plan, blocks: Iterable[tuple[Mapping[str, object], int]]) -> Result:
+def _finished(plan: Plan, store: PaneStore, stats: Stats) -> list[FinishedWindow]:
+    """The windows of a run that has ended; what finishing them took is added to `stats`."""
+    stages = Stages(plan, store.memory)
+    windows = list(stages.finish(store))
+    stats.eval_errors += stages.eval_errors
+    stats.overflow += stages.overflow
+    stats.groups = stages.groups
+    stats.peak_tree_memory = store.memory.budget.peak_bytes
+    stats.spilled_bytes = store.memory.budget.spilled_bytes
+    return windows
+
+
+def run_rows(
+    plan: Plan, blocks: Iterable[tuple[Mapping[str, object], int]], memory: Memory | None = None
+) -> Result:
     """Runs `plan` over columns instead of logs: (columns by field name, rows) per block. For tests and for rows that come
     from elsewhere."""
-    phase = RowPhase(innermost(plan))
+    phase = RowPhase(innermost(plan), memory)
     for columns, rows in blocks:
         phase.process(columns, rows)  # type: ignore[arg-type]
-    stages = Stages(plan)
-    windows = list(stages.finish(phase.store))
-    stats = Stats(
-        eval_errors=phase.eval_errors + stages.eval_errors,
-        overflow=stages.overflow,
-        groups=phase.store.group_count,
-    )
+    stats = Stats(eval_errors=phase.eval_errors)
+    windows = _finished(plan, phase.store, stats)
     columns_out = tuple(ResultColumn(output.name, output.expr.type) for output in plan.outputs)
     return Result(columns_out, windows, stats, "", "")

@@ -15,6 +15,7 @@ from agent.follower import Follower, Found
 from agent.since import first_offset
 from agent.tail_events import Deliver, Gap, Trouble
 from agent.tail_options import ReadFrom, TailOptions
+from cbt.memory import Memory
 from elfstream.live_query import LiveQuery
 from job.formats import Format, SourceScanner
 from job.plan import Plan
@@ -59,10 +60,11 @@ def follow(
     watcher: Watcher,
     options: FollowOptions,
     stopped: Callable[[], bool],
+    memory: Memory | None = None,
 ) -> LiveQuery:
     """Follows the files that `patterns` name until `stopped()` is true. Returns the query, whose open windows the caller may
-    still want."""
-    query = LiveQuery(plan, format, options.timing)
+    still want. Raises MemoryCapError or SpillError when its groups find no room any more in `memory`."""
+    query = LiveQuery(plan, format, options.timing, memory)
     since = options.since_s
     tail = TailOptions(
         read_from=options.read_from if since is None else "since",

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 from agent.pipeline import LineCounts
+from cbt.memory import Memory
 from cython_ext.scan import Batch
 from elfstream.live_logs import LiveLogs
 from job.formats import Format
@@ -33,7 +34,9 @@ class FirstReject(NamedTuple):
 class LiveQuery:
     """One plan over one source. Not thread-safe. `clock_us` is microseconds since 1970-01-01 UTC and must not go back."""
 
-    def __init__(self, plan: Plan, format: Format, timing: Timing | None = None) -> None:
+    def __init__(
+        self, plan: Plan, format: Format, timing: Timing | None = None, memory: Memory | None = None
+    ) -> None:
         timing = timing or Timing()
         self.plan = plan
         self.format = format
@@ -42,8 +45,8 @@ class LiveQuery:
         self.gap_bytes = 0
         """Bytes that were gone before they could be read."""
         self.first_reject: FirstReject | None = None
-        self._phase = RowPhase(innermost(plan))
-        self._windows = LiveWindows(plan, timing.lateness_us)
+        self._phase = RowPhase(innermost(plan), memory)
+        self._windows = LiveWindows(plan, timing.lateness_us, memory)
         timed = innermost(plan).window is not None
         self._logs = LiveLogs(format, [self._phase], timing, timed)
 

@@ -101,12 +101,15 @@ def summary(result: Result) -> str:
     parts = [
         counted(len(result), "row"),
         f"{read} in {stats.seconds:.2f} s, {rate_text(stats.lines, stats.seconds)}",
-        f"format {cut(visible(result.format), FORMAT_WIDTH_MAX)}",
+        f"format {cut(visible(result.format), FORMAT_WIDTH_MAX)}, {visible(result.detection)}",
     ]
     if stats.eval_errors:
         parts.append(f"{counted(stats.eval_errors, 'expression')} failed and became NULL")
     if stats.overflow:
         parts.append(f"{counted(stats.overflow, 'aggregate')} overflowed and became NULL")
+    if stats.spilled_bytes:
+        memory, disk = quantity(stats.peak_tree_memory, "B"), quantity(stats.spilled_bytes, "B")
+        parts.append(f"groups took {memory} of memory, {disk} went to disk")
     return " · ".join(parts)
 
 

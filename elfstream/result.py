@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+from cython_ext.column import Selection
 from job.types import Kind, Type
 from master.windows import FinishedColumn, FinishedWindow
 
+SLICE_ROWS = 16_384
+"""Rows of a window that are turned into Python objects at once."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -93,9 +96,13 @@ class Stats:
     """Uncompressed bytes of the logs."""
     seconds: float = 0.0
     groups: int = 0
-    """Groups kept, summed over panes."""
+    """Groups of the log, summed over windows."""
     peak_memory: int = 0
     """Peak resident memory of the process in bytes."""
+    peak_tree_memory: int = 0
+    """Peak of the bytes that count towards memory_max: groups in trees, and rows of the result."""
+    spilled_bytes: int = 0
+    """Bytes written to the spill directory."""
     samples: list[RejectSample] = field(default_factory=list)
 
     @property
@@ -116,6 +123,8 @@ class Stats:
             "seconds": round(self.seconds, 3),
             "groups": self.groups,
             "peak_memory": self.peak_memory,
+            "peak_tree_memory": self.peak_tree_memory,
+            "spilled_bytes": self.spilled_bytes,
         }
 
 
@@ -139,8 +148,9 @@ class Result:
     def __iter__(self) -> Iterator[Row]:
         make = row_class(self.columns)
         for window in self._windows:
-            values = [_values(column, window.rows) for column in window.columns]
-            yield from map(make, zip(*values, strict=True))
+            for columns, rows in _slices(window):
+                values = [_values(column, rows) for column in columns]
+                yield from map(make, zip(*values, strict=True))
 
     def to_arrow(self) -> Any:
         """The rows as a pyarrow.Table. Raises ImportError with advice when pyarrow is not installed."""
@@ -163,6 +173,20 @@ class Result:
         except ImportError as error:
             raise ImportError("to_pandas() needs pandas: pip install 'elfstream[pandas]'") from error
         return self.to_arrow().to_pandas()
+
+
+def _slices(window: FinishedWindow) -> Iterator[tuple[Sequence[FinishedColumn], int]]:
+    """A window's rows in pieces, since Python objects take far more memory than columns do."""
+    if window.rows <= SLICE_ROWS:
+        yield window.columns, window.rows
+        return
+    for start in range(0, window.rows, SLICE_ROWS):
+        picked = Selection.from_list(range(start, min(start + SLICE_ROWS, window.rows)))
+        columns = [
+            column._replace(columns=tuple(part.take(picked) for part in column.columns))
+            for column in window.columns
+        ]
+        yield columns, len(picked)
 
 
 def _values(column: FinishedColumn, rows: int) -> Iterable[Any]:

@@ -1,29 +1,34 @@
-"""The live state of a plan: one set of group tables per pane.
+"""The live state of a plan: one set of buffer trees per pane.
 
-`StateShape` says which tables and states a plan needs, and which expressions feed them; agents, reducers and masters
-derive it from the same plan, so their states fit together. `PaneStore` holds the tables. Aggregates that keep the same
+`StateShape` says which trees and states a plan needs, and which expressions feed them; agents, reducers and masters
+derive it from the same plan, so their states fit together. `PaneStore` holds the trees. Aggregates that keep the same
 state over the same rows share it: sum(x), avg(x) and count(x) are one state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from sortedcontainers import SortedDict
 
 from cbt.aggregate import Finish, resolve
+from cbt.distinct import DistinctCounts
+from cbt.memory import Memory
+from cbt.tree import Batch, Tree
 from cython_ext.column import Column, Selection
 from cython_ext.groups import GroupTable
 from job.plan import Aggregate, Call, ColumnRef, Expr, Literal, Plan, aggregate_name, key_name
 from job.types import BOOLEAN, Kind
 
+PACKED_GROUPS_MIN = 8192
+"""From about so many groups on sharing a run is cheaper than merging a table, though reading it is dearer."""
 ENDLESS_PANE = 0
 """The only pane of a plan without windows."""
 
 
 class Finisher(NamedTuple):
-    """How an aggregate gets its value: from `state` by `how`, or by counting the groups of distinct table `pairs`."""
+    """How an aggregate gets its value: from `state` by `how`, or by counting the groups of distinct tree `pairs`."""
 
     state: int
     how: Finish | None
@@ -38,14 +43,14 @@ class Input(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """What feeds a distinct table beside the keys: numbers of row expressions."""
+    """What feeds a distinct tree beside the keys: numbers of row expressions."""
 
     values: tuple[int, ...]
     mask: int
 
 
 class StateShape:
-    """The tables, states and row expressions of a plan. Immutable after construction."""
+    """The trees, states and row expressions of a plan. Immutable after construction."""
 
     def __init__(self, plan: Plan) -> None:
         self.expressions: list[Expr] = list(plan.keys)
@@ -113,20 +118,23 @@ def _all(terms: Sequence[Expr]) -> Expr:
 
 
 class PaneState:
-    """The tables of one pane: `groups` by key, and one table of (key, distinct arguments) per count(DISTINCT)."""
+    """The trees of one pane: `groups` by key, and one of (key, distinct arguments) per count(DISTINCT)."""
 
     __slots__ = ("groups", "pairs", "version")
 
-    def __init__(self, shape: StateShape) -> None:
+    def __init__(self, shape: StateShape, memory: Memory) -> None:
         self.version = 0
         """Rises with every change, so that what was published can be told from what is new."""
-        self.groups = GroupTable(shape.key_kinds, shape.state_kinds)
-        self.pairs = [GroupTable(kinds, []) for kinds in shape.pair_kinds]
+        self.groups: Tree = memory.tree(shape.key_kinds, shape.state_kinds)
+        self.pairs: list[Tree] = [memory.tree(kinds, []) for kinds in shape.pair_kinds]
 
     def update(
         self, shape: StateShape, values: Sequence[Column], rows: int, selection: Selection | None = None
     ) -> None:
-        """Adds rows. `values` are the columns of `shape.expressions`; `selection` picks rows (None: all)."""
+        """Adds rows. `values` are the columns of `shape.expressions`; `selection` picks rows (None: all).
+
+        Raises MemoryCapError or SpillError when there is no room; some aggregates have counted the rows then.
+        """
         self.version += 1
         keys = list(values[: len(shape.key_kinds)])
         self.groups.update(
@@ -136,9 +144,9 @@ class PaneState:
             rows,
             selection,
         )
-        for table, pairs in zip(self.pairs, shape.pairs, strict=True):
+        for tree, pairs in zip(self.pairs, shape.pairs, strict=True):
             arguments = [values[number] for number in pairs.values]
-            table.update([*keys, *arguments], [], [], rows, _chosen(values[pairs.mask], selection))
+            tree.update([*keys, *arguments], [], [], rows, _chosen(values[pairs.mask], selection))
 
     def merge(self, other: PaneState) -> None:
         """Adds the groups of `other`, which stays as it is."""
@@ -147,9 +155,21 @@ class PaneState:
         for mine, theirs in zip(self.pairs, other.pairs, strict=True):
             mine.merge(theirs)
 
+    def pack(self) -> None:
+        """Prepares a state that does not change any more for being merged into many others."""
+        for tree in (self.groups, *self.pairs):
+            tree.pack(PACKED_GROUPS_MIN)
+
+    def take_tables(self) -> list[GroupTable] | None:
+        """The tables of `groups` and `pairs`, and the state left empty; None when a tree has outgrown its table."""
+        if any(tree.root is not None for tree in (self.groups, *self.pairs)):
+            return None
+        tables = [tree.take_table() for tree in (self.groups, *self.pairs)]
+        return [table for table in tables if table is not None]
+
     @property
     def bytes_used(self) -> int:
-        return self.groups.bytes_used + sum(table.bytes_used for table in self.pairs)
+        return self.groups.bytes_used + sum(tree.bytes_used for tree in self.pairs)
 
 
 def _chosen(mask: Column, selection: Selection | None) -> Selection:
@@ -160,24 +180,31 @@ def _chosen(mask: Column, selection: Selection | None) -> Selection:
 
 
 class PaneStore:
-    """The panes of one plan, by start time. Not thread-safe: one per thread, merged at the end."""
+    """The panes of one plan, by start time. Not thread-safe: one per thread, merged at the end. The trees of all stores
+    share the budget of `memory`."""
 
-    def __init__(self, shape: StateShape) -> None:
+    def __init__(self, shape: StateShape, memory: Memory) -> None:
         self.shape = shape
+        self.memory = memory
         self.panes: SortedDict[int, PaneState] = SortedDict()
+        self.changes = 0
+        """Rises whenever a pane may have changed."""
         self.closed_before_us: int | None = None
         """Panes that start earlier are closed: their windows are final and beyond the allowed lateness."""
 
     def pane(self, start_us: int) -> PaneState:
-        """The state of the pane that starts at `start_us`, made when it is new."""
+        """The state of the pane that starts at `start_us`, made when it is new, to be changed."""
+        self.changes += 1
         state: PaneState | None = self.panes.get(start_us)
         if state is None:
-            state = self.panes[start_us] = PaneState(self.shape)
+            state = self.panes[start_us] = PaneState(self.shape, self.memory)
         return state
 
     def merge(self, other: PaneStore) -> None:
-        """Takes in the panes of `other`, which must not be used afterwards (panes new here are moved)."""
-        for start, state in other.panes.items():
+        """Moves the panes of `other` here, so that it has none."""
+        self.changes += 1
+        while other.panes:
+            start, state = other.panes.popitem()
             known = self.panes.get(start)
             if known is None:
                 self.panes[start] = state
@@ -188,42 +215,50 @@ class PaneStore:
         """Frees the panes that start before `start_us`, for good: rows that fall there are late from now on."""
         if self.closed_before_us is None or start_us > self.closed_before_us:
             self.closed_before_us = start_us
+            self.changes += 1
         for start in list(self.panes.irange(maximum=self.closed_before_us, inclusive=(True, False))):
             del self.panes[start]
 
-    def combined(self, starts: Sequence[int], growing: bool = False) -> PaneState:
-        """One state for several panes; the panes stay as they are. `growing`: they will be updated again, so the state
-        must share no memory with them."""
-        if len(starts) == 1 and not growing:
-            only: PaneState = self.panes[starts[0]]
-            return only
-        state = PaneState(self.shape)
-        for start in starts:
-            state.merge(self.panes[start])
-        return state
 
-    @property
-    def group_count(self) -> int:
-        return sum(len(state.groups) for state in self.panes.values())
+class FinishedGroups(NamedTuple):
+    """Some groups of a state: keys and aggregates under their result-phase names, and how many values overflowed."""
+
+    columns: dict[str, Column]
+    rows: int
+    overflow: int
 
 
-def finished_columns(plan: Plan, shape: StateShape, state: PaneState) -> tuple[dict[str, Column], int]:
-    """The keys and aggregates of all groups under their result-phase names, and how many values overflowed."""
-    columns = {key_name(i): column for i, column in enumerate(state.groups.keys())}
+def finished_groups(
+    plan: Plan, shape: StateShape, state: PaneState, is_last: bool = False
+) -> Iterator[FinishedGroups]:
+    """All groups of `state` as of now, batch by batch; texts lie in the batch. O(groups); memory: one batch, and a count for
+    each group when there is a count(DISTINCT). `is_last`: the state is not needed any more, and may be left empty."""
+    tables = state.take_tables() if is_last else None
+    if tables is not None:
+        groups, *pairs = tables
+        counts = [groups.count_distinct(table, len(shape.key_kinds)) for table in pairs]
+        yield _finished(plan, shape, Batch(groups), counts)
+        return
+    counters = [DistinctCounts(pairs, len(shape.key_kinds)) for pairs in state.pairs]
+    for batch in state.groups.batches():
+        yield _finished(plan, shape, batch, [counter.column(batch) for counter in counters])
+
+
+def _finished(plan: Plan, shape: StateShape, batch: Batch, distinct: Sequence[Column]) -> FinishedGroups:
+    columns = {key_name(i): column for i, column in enumerate(batch.keys())}
     overflow = 0
     for i, (aggregate, finisher) in enumerate(zip(plan.aggregates, shape.finishers, strict=True)):
         if finisher.how is None:
-            column = state.groups.count_distinct(state.pairs[finisher.pairs], len(shape.key_kinds))
-        else:
-            # Averages and percentiles need the scale of their argument; sums the precision of their result.
-            argument = aggregate.arguments[0].type if aggregate.arguments else aggregate.type
-            column, lost = state.groups.finish(
-                finisher.state,
-                int(finisher.how),
-                aggregate.parameter,
-                aggregate.type.precision,
-                argument.scale,
-            )
-            overflow += lost
-        columns[aggregate_name(i)] = column
-    return columns, overflow
+            columns[aggregate_name(i)] = distinct[finisher.pairs]
+            continue
+        # Averages and percentiles need the scale of their argument; sums the precision of their result.
+        argument = aggregate.arguments[0].type if aggregate.arguments else aggregate.type
+        columns[aggregate_name(i)], lost = batch.finish(
+            finisher.state,
+            int(finisher.how),
+            aggregate.parameter,
+            aggregate.type.precision,
+            argument.scale,
+        )
+        overflow += lost
+    return FinishedGroups(columns, len(batch), overflow)

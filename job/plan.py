@@ -12,7 +12,7 @@ hashable plans, and `msgspec.msgpack` carries them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -58,6 +58,15 @@ class Call(msgspec.Struct, frozen=True, tag_field="node", tag="call"):
 
 
 Expr = ColumnRef | Literal | Call
+
+
+def columns_of(expression: Expr) -> Iterator[ColumnRef]:
+    """The columns an expression reads, left to right."""
+    if isinstance(expression, ColumnRef):
+        yield expression
+    elif isinstance(expression, Call):
+        for argument in expression.arguments:
+            yield from columns_of(argument)
 
 
 class Field(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from cbt.memory import Memory
 from cython_ext.column import Column
 from cython_ext.exprs_time import pane_start
 from cython_ext.order import split_rows
@@ -20,10 +21,11 @@ from job.window import pane_us
 class RowPhase:
     """Runs WHERE, the keys and the inputs of `plan` over blocks and adds the rows to `store`."""
 
-    def __init__(self, plan: Plan, shape: StateShape | None = None) -> None:
+    def __init__(self, plan: Plan, memory: Memory | None = None) -> None:
+        """`memory` is what the panes may take; without it there is no cap."""
         self.plan = plan
-        self.shape = shape or StateShape(plan)
-        self.store = PaneStore(self.shape)
+        self.shape = StateShape(plan)
+        self.store = PaneStore(self.shape, memory or Memory())
         self.late = 0
         """Rows that came when their pane was closed, and were dropped."""
         self._where = None if plan.where is None else Evaluator([plan.where])
@@ -31,7 +33,8 @@ class RowPhase:
         self._pane_us = None if plan.window is None else pane_us(plan.window.size_us, plan.window.slide_us)
 
     def process(self, columns: Mapping[str, Column], rows: int) -> None:
-        """Adds `rows` rows; `columns` has at least the plan's fields."""
+        """Adds `rows` rows; `columns` has at least the plan's fields. Raises MemoryCapError or SpillError when the groups
+        find no room any more."""
         if self._where is not None:
             chosen = self._where.run(columns, rows)[0].selection()
             if len(chosen) < rows:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from cbt.memory import Memory
 from job.errors import JobError
 from job.panes import PaneStore
 from job.plan import ColumnRef, Plan
@@ -35,8 +36,8 @@ class LiveWindows:
     It owns when panes are closed; whoever drives it owns the watermark. Times are microseconds of event time.
     """
 
-    def __init__(self, plan: Plan, lateness_us: int) -> None:
-        self.stages = Stages(plan)
+    def __init__(self, plan: Plan, lateness_us: int, memory: Memory | None = None) -> None:
+        self.stages = Stages(plan, memory)
         self._window = self.stages.source.window
         _check_stages(plan)
         self._lateness_us = lateness_us
@@ -59,7 +60,9 @@ class LiveWindows:
             # A window beyond its lateness stays as it is, also when panes it shares with later windows go on changing.
             if before is None or start + window.size_us + self._lateness_us > before:
                 yield from self._final(store, start)
-        store.close_before(open_pane(now, window.size_us, window.slide_us, self._lateness_us))
+        still_open = open_pane(now, window.size_us, window.slide_us, self._lateness_us)
+        store.close_before(still_open)
+        self.stages.release_before(still_open)
         for start in [start for start in self._published if start + window.size_us + self._lateness_us <= now]:
             del self._published[start]
 

@@ -72,12 +72,15 @@ def run(
     stats: bool,
     quiet: bool,
     timing: Mapping[str, Any],
+    memory: Mapping[str, Any],
 ) -> None:
-    """Follows until Ctrl-C (or SIGTERM), then shows what is still open and what was read. Raises JobError, InputError."""
+    """Follows until Ctrl-C (or SIGTERM), then shows what is still open and what was read. `memory` are the arguments of
+    `open_memory`. Raises JobError, InputError, CbtError."""
     from agent.files import Inputs
     from elfstream.awaiting import has_line, missing, present, wait_for_line
     from elfstream.embedded import AUTO, compile_plan, resolve_format
     from elfstream.follow import FollowOptions, follow
+    from elfstream.memory import open_memory
     from elfstream.report import report_follow
     from elfstream.stopping import stop_on_signals
     from elfstream.watchers import PipeWatcher, TableWatcher
@@ -85,6 +88,7 @@ def run(
 
     if not files or "-" in files:
         raise click.UsageError("--follow follows files; standard input ends by itself, leave --follow out")
+    kept = open_memory(**memory)
     stopped, started = stop_on_signals(), time.monotonic()
     since, is_auto = timing["since"], format_.lower() == AUTO and server_config is None
     # What comes after this look is new, also when it is there by the time the tail looks.
@@ -108,11 +112,11 @@ def run(
     )
     if output == "table" and is_terminal(sys.stdout):
         with TableWatcher(plan, sys.stdout) as watcher:
-            query = follow(plan, format, files, watcher, options, stopped)
+            query = follow(plan, format, files, watcher, options, stopped, kept)
             watcher.emitted(query)
     else:
         pipe = PipeWatcher(plan, output, sys.stdout)
-        query = follow(plan, format, files, pipe, options, stopped)
+        query = follow(plan, format, files, pipe, options, stopped, kept)
         pipe.published(list(query.open_windows()))
     report_follow(query, time.monotonic() - started, stats, quiet)
 

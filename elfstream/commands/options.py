@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from elfstream.sizes import MEMORY_MAX, SPILL_MAX, size_bytes
 from elfstream.terminal import is_terminal
 
 EXIT_CODES = """
@@ -65,6 +66,33 @@ def strict_option(command: Command) -> Command:
     """--strict: no line may be rejected."""
     text = "Fail at the first line that does not fit the format."
     return click.option("--strict", is_flag=True, help=text)(command)
+
+
+class Size(click.ParamType):  # type: ignore[type-arg]
+    """64MiB, 1GiB, 500000: bytes as int."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return size_bytes(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def memory_options(command: Command) -> Command:
+    """--memory-max, --spill-dir and --spill-max: where groups are kept."""
+    options = [
+        click.option("--memory-max", type=Size(), default=MEMORY_MAX, show_default=True, metavar="SIZE",
+                     help="Memory for groups and rows; groups that do not fit go to disk."),
+        click.option("--spill-dir", type=click.Path(path_type=str), metavar="DIR",
+                     help="Where they go; default: the system's directory for temporary files."),
+        click.option("--spill-max", type=Size(), default=SPILL_MAX, show_default=True, metavar="SIZE",
+                     help="Disk that they may take."),
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 def rejects_option(command: Command) -> Command:

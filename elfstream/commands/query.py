@@ -16,6 +16,7 @@ from elfstream.commands.options import (
     files_or_stdin,
     format_option,
     kept_rejects,
+    memory_options,
     parameter_values,
     rejects_option,
     server_config_option,
@@ -72,6 +73,7 @@ docs/SQL.md has the functions, docs/FORMATS.md the fields, docs/CLI.md the outpu
 @strict_option
 @rejects_option
 @follow_options
+@memory_options
 @click.option("--quiet", "-q", is_flag=True, help="No progress and no summary on a terminal.")
 def command(
     sql: str,
@@ -88,6 +90,9 @@ def command(
     rejects: Path | None,
     quiet: bool,
     follow: bool,
+    memory_max: int,
+    spill_dir: str | None,
+    spill_max: int,
     **timing: Any,
 ) -> None:
     """Answer a question in SQL from log files.
@@ -99,11 +104,12 @@ def command(
     if " " not in sql.strip() and os.path.exists(sql):
         raise click.UsageError(f'the SQL comes before the files: elfstream query "SELECT ..." {sql}')
     parameters = parameter_values(param)
+    memory: dict[str, Any] = {"memory_max": memory_max, "spill_dir": spill_dir, "spill_max": spill_max}
     if follow:
         _refuse_with_follow(strict=strict, rejects=rejects, threads=threads)
         following.run(
             sql, list(files), format_=format_, server_config=server_config, timezone=timezone, source=source,
-            params=parameters, output=output, stats=stats, quiet=quiet, timing=timing,
+            params=parameters, output=output, stats=stats, quiet=quiet, timing=timing, memory=memory,
         )  # fmt: skip
         return
     paths = files_or_stdin(files)
@@ -125,6 +131,7 @@ def command(
             strict=strict,
             rejects=kept,
             progress=bar.listener,
+            **memory,
         )
     write(output, result.columns, result, sys.stdout)
     report_query(result, stats, quiet, rejects is not None)

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from job.plan import Call, ColumnRef, Expr, Literal, aggregate_name, key_name
+from job.plan import Call, ColumnRef, Expr, Literal, aggregate_name, columns_of, key_name
 from job.sql.coercion import cast
 from job.sql.windows import MARK
 from job.types import NULL, STRING, WINDOW
@@ -35,18 +35,9 @@ def place(expression: Expr, keys: Sequence[Expr]) -> Expr:
     return ColumnRef(aggregate_name(int(name)) if name.isdigit() else name, expression.type)
 
 
-def columns(expression: Expr) -> Iterator[ColumnRef]:
-    """The columns an expression reads, left to right."""
-    if isinstance(expression, ColumnRef):
-        yield expression
-    elif isinstance(expression, Call):
-        for argument in expression.arguments:
-            yield from columns(argument)
-
-
 def has_aggregate(expression: Expr) -> bool:
     """Whether an expression holds an aggregate."""
-    return any(column.name[:1] == MARK and column.name[1:].isdigit() for column in columns(expression))
+    return any(column.name[:1] == MARK and column.name[1:].isdigit() for column in columns_of(expression))
 
 
 def is_window(expression: Expr) -> bool:
@@ -60,7 +51,7 @@ def is_window(expression: Expr) -> bool:
 
 def has_window(expression: Expr) -> bool:
     """Whether an expression reads the window."""
-    return any(is_window(column) for column in columns(expression))
+    return any(is_window(column) for column in columns_of(expression))
 
 
 def has_array(expression: Expr) -> bool:
@@ -86,6 +77,6 @@ def unplaceable(expression: Expr) -> str:
         return (
             "array(...) stands only as the shares of approx_percentile, whose result is a column of its own"
         )
-    if isinstance(expression, Call) and any(column.type == WINDOW for column in columns(expression)):
+    if isinstance(expression, Call) and any(column.type == WINDOW for column in columns_of(expression)):
         return "a window is no value to compute with; use its start or end"
     return ""

@@ -9,7 +9,7 @@ import msgspec
 
 from job.errors import ParameterError, SqlError
 from job.functions import AGGREGATES
-from job.plan import ColumnRef, Expr, Field, Literal, Order, Output, Plan, Schema
+from job.plan import ColumnRef, Expr, Field, Literal, Order, Output, Plan, Schema, columns_of
 from job.sql import grouping
 from job.sql.coercion import cast
 from job.sql.expressions import Analyzer
@@ -300,7 +300,7 @@ class _SelectCompiler:
     def _check_distinct_order(self, terms: list[Order], outputs: tuple[Output, ...]) -> None:
         shown = {output.expr for output in outputs}
         for term in terms:
-            if term.expr not in shown and any(column not in shown for column in grouping.columns(term.expr)):
+            if term.expr not in shown and any(column not in shown for column in columns_of(term.expr)):
                 self._fail("with DISTINCT, ORDER BY names columns of SELECT", self._select.position)
 
     def _limit(self) -> int | None:
@@ -345,6 +345,6 @@ def _with_fields(plan: Plan) -> Plan:
             expressions.append(aggregate.filter)
     fields: dict[str, Field] = {}
     for expression in expressions:
-        for column in grouping.columns(expression):
+        for column in columns_of(expression):
             fields.setdefault(column.name, Field(column.name, column.type))
     return msgspec.structs.replace(plan, fields=tuple(fields.values()))
