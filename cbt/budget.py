@@ -48,7 +48,8 @@ class Ledger:
         with self.budget.lock:
             self.used_bytes += size
             self.budget.used_bytes += size
-            self.budget.peak_bytes = max(self.budget.peak_bytes, self.budget.used_bytes)
+            if self.budget.used_bytes > self.budget.peak_bytes:
+                self.budget.peak_bytes = self.budget.used_bytes
 
 
 class Budget:

@@ -84,7 +84,6 @@ class Tree:
         self._table_charged = 0
         self._table_max = options.table_bytes_max
         self._broken: BaseException | None = None
-        self._charge_table()
         self.budget.register(self)
 
     @contextmanager

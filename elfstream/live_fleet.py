@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 from agent.pipeline import LineCounts
+from cbt.memory import Memory
 from elfstream.live_logs import LiveLogs
 from job.formats import Format
 from job.panes import PaneStore, StateShape
@@ -33,10 +34,11 @@ class LiveAgent:
     """The logs of one machine under several plans; one scan feeds them all. Not thread-safe. `clock_us` is microseconds
     since 1970-01-01 UTC and must not go back."""
 
-    def __init__(self, plans: Sequence[Plan], format: Format, timing: Timing) -> None:
+    def __init__(self, plans: Sequence[Plan], format: Format, timing: Timing, memory: Memory) -> None:
+        """`memory` is what the panes of all plans may take."""
         self.gap_bytes = 0
         """Bytes that were gone before they could be read."""
-        self._phases = [RowPhase(innermost(plan)) for plan in plans]
+        self._phases = [RowPhase(innermost(plan), memory) for plan in plans]
         self._logs = LiveLogs(format, self._phases, timing, timed=True)
 
     def lines(self, file: Hashable, data: bytes, start: int, stop: int, clock_us: int) -> None:
@@ -71,10 +73,11 @@ class LiveMaster:
     """The windows of one plan over all agents, which are known by number. The first window is final when every agent
     has had a line, a window when the watermarks of all have passed its end."""
 
-    def __init__(self, plan: Plan, timing: Timing, agents: int) -> None:
+    def __init__(self, plan: Plan, timing: Timing, agents: int, memory: Memory) -> None:
+        """`memory` is what panes and rows may take."""
         self.plan = plan
-        self._store = PaneStore(StateShape(innermost(plan)))
-        self._windows = LiveWindows(plan, timing.lateness_us)
+        self._store = PaneStore(StateShape(innermost(plan)), memory)
+        self._windows = LiveWindows(plan, timing.lateness_us, memory)
         self._watermarks: list[int | None] = [None] * agents
 
     def add(self, agent: int, piece: Piece) -> None:

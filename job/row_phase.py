@@ -57,7 +57,7 @@ class RowPhase:
 
     def take(self) -> PaneStore:
         """What was added since the last call, to be merged elsewhere; closed panes stay closed here. O(1)."""
-        taken, self.store = self.store, PaneStore(self.shape)
+        taken, self.store = self.store, PaneStore(self.shape, self.store.memory)
         if taken.closed_before_us is not None:
             self.store.close_before(taken.closed_before_us)
         return taken

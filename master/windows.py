@@ -100,8 +100,9 @@ class WindowFinisher:
         holding = store.memory.hold()
         kept = KeptRows(self._row_order, self.plan.limit, holding)
         for columns, rows in self._group_rows(store, start_us, is_last):
-            for i, term in zip(self._evaluated, self._order.run(columns, rows), strict=True):
-                columns[_ORDER.format(i)] = term
+            if self._evaluated:
+                for i, term in zip(self._evaluated, self._order.run(columns, rows), strict=True):
+                    columns[_ORDER.format(i)] = term
             kept.add({name: columns[name] for name in self._kept}, rows)
         columns, rows = kept.finish()
         return self._finished(columns, rows, start_us, holding)
@@ -160,7 +161,9 @@ class WindowFinisher:
         for groups in _never_empty(batches, self.plan):
             self.overflow += groups.overflow
             self.groups += groups.rows
-            columns, rows = {**groups.columns, **self._edges(start, groups.rows)}, groups.rows
+            columns, rows = groups.columns, groups.rows
+            if self._having is not None or self._evaluated:
+                columns |= self._edges(start, rows)
             if self._having is not None:
                 chosen = self._having.run(columns, rows)[0].selection()
                 columns, rows = {name: column.take(chosen) for name, column in columns.items()}, len(chosen)

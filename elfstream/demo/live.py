@@ -31,7 +31,9 @@ from elfstream.demo.webservers import SERVERS, Second
 from elfstream.embedded import compile_plan
 from elfstream.follow import next_time
 from elfstream.live_fleet import LiveMaster
+from elfstream.memory import open_memory
 from elfstream.screen import Screen, can_draw
+from elfstream.sizes import MEMORY_MAX, SPILL_MAX
 from elfstream.terminal import BOLD, DIM, has_colour, paint
 from elfstream.watchers import rows_of
 from job.formats import find
@@ -50,8 +52,9 @@ class _Demo:
     def __init__(self, folder: Path, play_s: float | None, screen: Screen | None, colour: bool) -> None:
         format = find(LOG_FORMAT)
         plans = [compile_plan(sql, format) for sql in QUERIES]
-        self.masters = [LiveMaster(plan, TIMING, len(SERVERS)) for plan in plans]
-        self.machines = [Machine(name, folder, plans, format) for name in SERVERS]
+        memory = open_memory(MEMORY_MAX, None, SPILL_MAX)
+        self.masters = [LiveMaster(plan, TIMING, len(SERVERS), memory) for plan in plans]
+        self.machines = [Machine(name, folder, plans, format, memory) for name in SERVERS]
         self.referee = Referee()
         self._screen, self._colour, self._play_s = screen, colour, play_s
         self._events: deque[str] = deque(maxlen=EVENTS_SHOWN)

@@ -15,6 +15,7 @@ from agent.errors import InputError
 from agent.follower import Follower
 from agent.tail_events import Deliver, Gap
 from agent.tail_options import TailOptions
+from cbt.memory import Memory
 from elfstream.demo.picture import SPARK_COLUMNS
 from elfstream.demo.webservers import DECODER, Told
 from elfstream.live_fleet import LiveAgent
@@ -75,9 +76,9 @@ class Webservers:
 class Machine:
     """What runs beside one webserver: a follower of its logs and an agent that folds their lines."""
 
-    def __init__(self, name: str, folder: Path, plans: Sequence[Plan], format: Format) -> None:
+    def __init__(self, name: str, folder: Path, plans: Sequence[Plan], format: Format, memory: Memory) -> None:
         self.name = name
-        self.agent = LiveAgent(plans, format, TIMING)
+        self.agent = LiveAgent(plans, format, TIMING, memory)
         self.rates: deque[float] = deque(maxlen=SPARK_COLUMNS)
         self._pattern = str(folder / name / "access.log*")
         self.follower = Follower([self._pattern], TailOptions(read_from="beginning"))

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from cbt.memory import Memory
 from elfstream.embedded import compile_plan
 from elfstream.live_fleet import LiveAgent, LiveMaster
 from elfstream.testing import LiveTest
@@ -35,8 +36,8 @@ class Fleet:
 
     def __init__(self, agents: int, *queries: str) -> None:
         plans = [compile_plan(sql, FORMAT) for sql in queries]
-        self.agents = [LiveAgent(plans, FORMAT, TIMING) for _ in range(agents)]
-        self.masters = [LiveMaster(plan, TIMING, agents) for plan in plans]
+        self.agents = [LiveAgent(plans, FORMAT, TIMING, Memory()) for _ in range(agents)]
+        self.masters = [LiveMaster(plan, TIMING, agents, Memory()) for plan in plans]
         self.finals: list[tuple[int, int, list[object]]] = []
 
     def write(self, agent: int, data: bytes, file: str = "access.log") -> None:
