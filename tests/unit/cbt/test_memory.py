@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -114,21 +115,25 @@ def test_threads_merge_trees_into_each_other() -> None:
 def test_threads_make_trees_while_others_ask_them_to_give_way() -> None:
     """The set of trees changed while another thread went through it."""
     budget = Budget(BudgetOptions(memory_max=1, compress_share=0.0, spill_share=1.0))
+    kept = [Tree([Kind.STRING], [], Options.tiny(), budget) for _ in range(300)]
     stop = threading.Event()
-    made: list[Tree] = []
 
     def make() -> None:
         while not stop.is_set():
-            made.append(Tree([Kind.STRING], [], Options.tiny(), budget))
-            del made[:-20]
+            kept.append(Tree([Kind.STRING], [], Options.tiny(), budget))
+            del kept[300:-20]
 
     thread = threading.Thread(target=make, daemon=True)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
     thread.start()
     try:
         for _ in range(300):
+            budget.relieve_at = 0
             budget.make_room()
     finally:
         stop.set()
+        sys.setswitchinterval(interval)
         thread.join(60)
 
 

@@ -64,6 +64,19 @@ def test_a_window_of_a_thousand_panes_merges_few_pieces() -> None:
     assert blocks.merges <= 3 * isqrt(size) * len(starts)
 
 
+def test_blocks_with_a_pane_that_grew_are_made_anew() -> None:
+    store = store_of()
+    for pane in range(100):
+        add(store, pane, "/a")
+    blocks = PaneBlocks(store, 100, 1)
+    for times in range(1, 4):
+        assert groups(blocks.window(0)[0]) == {"/a": 99 + times}
+        before = blocks.merges
+        blocks.window(0)
+        assert blocks.merges == before  # the core is all of it
+        add(store, 50, "/a")
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     slide=st.integers(1, 7),
@@ -81,6 +94,8 @@ def test_windows_are_those_of_their_panes_while_panes_grow(
     slide: int, times: int, history: list[tuple[int, str] | int | None]
 ) -> None:
     store, size = store_of(), slide * times
+    for pane in range(-60, 60, 3):
+        add(store, pane * slide, "/")
     blocks = PaneBlocks(store, size, slide)
     for step in history:
         if isinstance(step, tuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import pytest
@@ -57,7 +59,10 @@ def test_a_job_that_the_disk_refuses_fails_and_the_others_go_on(
         patch.setattr(SpillFile, "write", refusing)
         with pytest.raises(SpillError, match="the disk is full"):
             feed(hungry, 0, 100_000)
+    of_hungry = weakref.ref(hungry.store.pane(0).groups)
     del hungry
+    gc.collect()
+    assert of_hungry() is None  # the error that is remembered kept its tree
     for first in range(100, 3000, 100):
         feed(modest, first, 100)
     assert answers(modest.store) == {
