@@ -17,7 +17,7 @@ class Options:
     Bytes of runs are those of uncompressed blocks. docs/ARCHITECTURE.md says how the parts act together.
     """
 
-    table_bytes_max: int = 4 * MIB
+    table_bytes_max: int = 16 * MIB
     """Entries of the hot table in front: about what the second and third level caches hold of it."""
     block_bytes: int = 64 * KIB
     """Columns of one block: what is decompressed at once, per run that takes part in a merge."""

@@ -21,11 +21,18 @@ from cython_ext.states cimport S_COUNT, merge_state
 
 SOURCES_MAX = 1 << 20
 
+cdef uint64_t GREATEST = 0xFFFFFFFFFFFFFFFF   # hash
+
 cdef struct Cursor:
     # One run at its next group; `items` and `columns` have an element per column.
     Reader* columns
     Reader* items
     uint32_t left            # groups of the block behind this one
+
+cdef struct Player:
+    # A run in the tree of losers, with the hash of its next group beside it: so nothing is looked up on the way to the root.
+    uint64_t hash
+    uint32_t run
 
 cdef struct Taken:
     # A group taken from a run: `at` is its number among those taken.
@@ -51,7 +58,7 @@ cdef class Merger:
     cdef Cursor* cursors
     cdef uint64_t* hashes        # of the next group of each run
     cdef uint8_t* done           # runs that have ended
-    cdef uint32_t* losers        # [0]: the winner, the run with the least hash
+    cdef Player* losers          # [0]: the winner, the run with the least hash
     cdef Reader* memory
     cdef BlockWriter writer
     cdef char* entry             # an entry for states to be merged in, then one for what is merged into them
@@ -78,7 +85,7 @@ cdef class Merger:
         self.cursors = <Cursor*>malloc(sizeof(Cursor) * (self.count + 1))
         self.hashes = <uint64_t*>malloc(sizeof(uint64_t) * (self.count + 1))
         self.done = <uint8_t*>malloc(self.count + 1)
-        self.losers = <uint32_t*>malloc(sizeof(uint32_t) * (self.count + 1))
+        self.losers = <Player*>malloc(sizeof(Player) * (self.count + 1))
         self.memory = <Reader*>malloc(sizeof(Reader) * (2 * columns * <size_t>self.count + 1))
         self.items = <Reader*>malloc(sizeof(Reader) * columns * self.taken_max)
         self.taken = <Taken*>malloc(sizeof(Taken) * self.taken_max)
@@ -123,7 +130,7 @@ cdef class Merger:
                 return CORRUPT
             return failed
         self.done[run] = 1
-        self.hashes[run] = <uint64_t>0xFFFFFFFFFFFFFFFF
+        self.hashes[run] = GREATEST
         return 0
 
     cdef int _read(self, uint32_t run) noexcept nogil:
@@ -148,43 +155,71 @@ cdef class Merger:
 
     cdef void _build(self) noexcept nogil:
         # Whoever comes to a node first waits there; the second plays, and the winner goes on.
-        cdef uint32_t i, run, node, none = 0xFFFFFFFF
+        cdef uint32_t i, run, other, node, none = 0xFFFFFFFF
         for i in range(self.count + 1):
-            self.losers[i] = none
+            self._place(i, none)
         for i in range(self.count):
             run = i
             node = (i + self.count) >> 1
             while node:
-                if self.losers[node] == none:
-                    self.losers[node] = run
+                other = self.losers[node].run
+                if other == none:
+                    self._place(node, run)
                     run = none
                     break
-                if self._before(self.losers[node], run):
-                    self.losers[node], run = run, self.losers[node]
+                if self._before(other, run):
+                    self._place(node, run)
+                    run = other
                 node >>= 1
             if run != none:
-                self.losers[0] = run
+                self._place(0, run)
+
+    cdef inline void _place(self, uint32_t node, uint32_t run) noexcept nogil:
+        self.losers[node].run = run
+        self.losers[node].hash = self.hashes[run] if run < self.count else GREATEST
 
     cdef void _replay(self, uint32_t run) noexcept nogil:
+        # Who wins is as good as random: exchanging by arithmetic costs less than branches that are guessed wrong.
+        cdef uint32_t node = (run + self.count) >> 1, turn
+        cdef uint64_t hash = self.hashes[run], change
+        cdef Player* loser
+        if hash == GREATEST:
+            self._replay_last(run)
+            return
+        while node:
+            loser = &self.losers[node]
+            change = 0 - <uint64_t>(loser.hash < hash)
+            turn = (loser.run ^ run) & <uint32_t>change
+            change &= loser.hash ^ hash
+            loser.hash ^= change
+            loser.run ^= turn
+            hash ^= change
+            run ^= turn
+            node >>= 1
+        self.losers[0].hash = hash
+        self.losers[0].run = run
+
+    cdef void _replay_last(self, uint32_t run) noexcept nogil:
+        # For a run that has ended or has the greatest hash: those two have the same number here.
         cdef uint32_t node = (run + self.count) >> 1, other
         while node:
-            other = self.losers[node]
+            other = self.losers[node].run
             if self._before(other, run):
-                self.losers[node] = run
+                self._place(node, run)
                 run = other
             node >>= 1
-        self.losers[0] = run
+        self._place(0, run)
 
     cdef inline bint _more(self) noexcept nogil:
         if self.count == 0:
             return False
-        return not self.done[self.losers[0]]
+        return self.losers[0].hash != GREATEST or not self.done[self.losers[0].run]
 
     # groups
 
     cdef int _take_one(self) except -100 nogil:
         """Takes the next group off its run; its items stay valid until that run's next block but one."""
-        cdef uint32_t run = self.losers[0]
+        cdef uint32_t run = self.losers[0].run
         cdef Cursor* cursor = &self.cursors[run]
         cdef int failed, columns = self.shape.columns, c
         cdef Reader* to
@@ -226,15 +261,15 @@ cdef class Merger:
         """
         cdef uint32_t i
         cdef int failed
-        self.hash = self.hashes[self.losers[0]]
+        self.hash = self.losers[0].hash
         self.taken_count = 0
         failed = self._take_one()
         if failed:
             return failed
-        if not self._more() or self.hashes[self.losers[0]] != self.hash:
+        if not self._more() or self.losers[0].hash != self.hash:
             self.taken[0].at = 0
             return 0
-        while self._more() and self.hashes[self.losers[0]] == self.hash:
+        while self._more() and self.losers[0].hash == self.hash:
             failed = self._take_one()
             if failed:
                 return failed
@@ -318,7 +353,7 @@ cdef class Merger:
     cdef int _write_until(self, size_t bytes_max, uint64_t until, bint bounded) except -100 nogil:
         cdef int failed
         while self._more() and self.writer.used < bytes_max:
-            if bounded and self.hashes[self.losers[0]] >= until:
+            if bounded and self.losers[0].hash >= until:
                 break
             failed = self._take()
             if failed:
@@ -344,7 +379,7 @@ cdef class Merger:
         """Passes over all groups of lesser hash."""
         cdef int failed = 0
         with nogil:
-            while self._more() and not failed and self.hashes[self.losers[0]] < hash:
+            while self._more() and not failed and self.losers[0].hash < hash:
                 failed = self._take()
         failure(failed)
 
@@ -361,7 +396,7 @@ cdef class Merger:
             raise ValueError("only an empty table of the same keys and states can be filled")
         with nogil:
             while self._more() and table.groups < groups_max and table.arena_used + table.heap < bytes_max:
-                if bounded and self.hashes[self.losers[0]] >= bound:
+                if bounded and self.losers[0].hash >= bound:
                     break
                 failed = self._take()
                 if not failed:
@@ -369,11 +404,12 @@ cdef class Merger:
                 if failed:
                     break
         failure(failed)
-        return self._more() and not (bounded and self.hashes[self.losers[0]] >= bound)
+        return self._more() and not (bounded and self.losers[0].hash >= bound)
 
 
 cdef enum:
-    AHEAD = 8            # entries that the cache fetches in advance
+    AHEAD = 16           # entries that the cache fetches in advance
+    MOVES_MAX = 64       # per slot, of a sort by insertion
 
 cdef extern from *:
     """
@@ -386,142 +422,157 @@ cdef extern from *:
 
 cdef struct Place:
     uint64_t hash
+    uint64_t slot
     const char* key      # its size in 4 bytes, then the key
 
 
-cdef enum:
-    DIGIT_BITS = 11
-    DIGITS = 1 << DIGIT_BITS
-    INSERTED_MAX = 24    # places of equal digits that are sorted by insertion
-
-
-cdef inline int _compare_places(const Place* a, const Place* b) noexcept nogil:
-    cdef Reader left, right
+cdef int _compare_places(const void* left, const void* right) noexcept nogil:
+    cdef const Place* a = <const Place*>left
+    cdef const Place* b = <const Place*>right
+    cdef Reader a_key, b_key
     cdef uint32_t a_size, b_size
     if a.hash != b.hash:
         return 1 if a.hash > b.hash else -1
     memcpy(&a_size, a.key, 4)
     memcpy(&b_size, b.key, 4)
-    left.at = a.key + 4
-    left.end = left.at + a_size
-    right.at = b.key + 4
-    right.end = right.at + b_size
-    return compare_keys(&left, &right)
+    a_key.at = a.key + 4
+    a_key.end = a_key.at + a_size
+    b_key.at = b.key + 4
+    b_key.end = b_key.at + b_size
+    return compare_keys(&a_key, &b_key)
 
 
-cdef int _compare_any(const void* a, const void* b) noexcept nogil:
-    return _compare_places(<const Place*>a, <const Place*>b)
+cdef int _compare_slots(const void* left, const void* right) noexcept nogil:
+    cdef uint64_t a = (<const uint64_t*>left)[0], b = (<const uint64_t*>right)[0]
+    return (a > b) - (a < b)
 
 
-cdef void _scatter(const Place* places, Place* to, size_t n, int shift) noexcept nogil:
-    cdef size_t counts[DIGITS]
-    cdef size_t i, total = 0, here
-    cdef int digit
-    memset(counts, 0, sizeof(counts))
-    for i in range(n):
-        counts[(places[i].hash >> shift) & (DIGITS - 1)] += 1
-    for digit in range(DIGITS):
-        here = counts[digit]
-        counts[digit] = total
-        total += here
-    for i in range(n):
-        digit = <int>((places[i].hash >> shift) & (DIGITS - 1))
-        to[counts[digit]] = places[i]
-        counts[digit] += 1
-
-
-cdef void _insert(Place* places, size_t n) noexcept nogil:
-    cdef size_t i, j
-    cdef Place held
+cdef void _insert(uint64_t* slots, size_t n) noexcept nogil:
+    # Few are out of order, and by little, unless hashes are forced to collide.
+    cdef size_t i, j, moves = n * MOVES_MAX
+    cdef uint64_t held
     for i in range(1, n):
-        held = places[i]
+        held = slots[i]
         j = i
-        while j and _compare_places(&places[j - 1], &held) > 0:
-            places[j] = places[j - 1]
+        while j and slots[j - 1] > held:
+            slots[j] = slots[j - 1]
             j -= 1
-        places[j] = held
-
-
-cdef void _finish_order(Place* places, size_t n, int shift) noexcept nogil:
-    # Sorts stretches of places whose bits from `shift` on are equal, which are few.
-    cdef size_t start = 0, end
-    while start < n:
-        end = start + 1
-        while end < n and places[end].hash >> shift == places[start].hash >> shift:
-            end += 1
-        if end - start > INSERTED_MAX:
-            qsort(places + start, end - start, sizeof(Place), &_compare_any)
-        else:
-            _insert(places + start, end - start)
-        start = end
+        slots[j] = held
+        if i - j > moves:
+            qsort(slots, n, sizeof(uint64_t), &_compare_slots)
+            return
+        moves -= i - j
 
 
 @cython.final
 cdef class SortedTable:
-    """The groups of a table in order of (hash, key), block by block. The table must not change meanwhile."""
+    """The groups of a table in order of (hash, key), block by block. The table must not change meanwhile.
+
+    The slots of its index lie nearly in that order: a group is a few slots behind the one that the top of its hash names.
+    """
     cdef readonly RunShape shape
     cdef GroupTable table
-    cdef Place* places
+    cdef uint64_t* slots         # those in use: top half of the hash above (reference of the entry + 1), sorted
     cdef size_t at
     cdef BlockWriter writer
 
     def __cinit__(self, RunShape shape not None, GroupTable table not None):
-        cdef Place* spare
-        cdef size_t n = table.groups
+        cdef int failed
         if table.key_kinds != shape.table.key_kinds or table.state_kinds != shape.table.state_kinds or (
                 table.seed != shape.table.seed or table.hash_mask != shape.table.hash_mask):
             raise ValueError("the table is of other keys, states or hashes than its runs")
+        if table.ordered:
+            raise ValueError("the table was filled from runs: it has no index to sort")
         self.shape = shape
         self.table = table
         self.writer = BlockWriter(shape)
-        self.places = <Place*>malloc(sizeof(Place) * (n + 1))
-        spare = <Place*>malloc(sizeof(Place) * (n + 1))
-        if self.places == NULL or spare == NULL:
-            free(spare)
+        self.slots = <uint64_t*>malloc(sizeof(uint64_t) * (table.groups + 1))
+        if self.slots == NULL:
             raise MemoryError("no memory to sort a table")
         with nogil:
-            self._sort(spare)
-        free(spare)
+            failed = self._sort()
+        failure(failed)
 
     def __dealloc__(self):
-        free(self.places)
+        free(self.slots)
 
-    cdef void _sort(self, Place* spare) noexcept nogil:
-        # From the 22nd bit up, lowest digit first; what is left to order lies close together.
-        cdef size_t at = 0, n = 0
-        cdef uint32_t size
+    cdef int _sort(self) noexcept nogil:
+        cdef size_t at, n = 0, end
+        cdef int shift = 32 - self.table.slot_bits, failed
+        cdef uint64_t slot
+        for at in range(<size_t>1 << self.table.slot_bits):
+            slot = self.table.slots[at]
+            if slot and slot >> 32 >> shift <= at:
+                self.slots[n] = slot
+                n += 1
+        # Groups for which there was no slot any more at the end are at the beginning.
+        for at in range(<size_t>1 << self.table.slot_bits):
+            slot = self.table.slots[at]
+            if slot == 0:
+                break
+            if slot >> 32 >> shift > at:
+                self.slots[n] = slot
+                n += 1
+        _insert(self.slots, n)
+        at = 0
+        while at < n:
+            end = at + 1
+            while end < n and self.slots[end] >> 32 == self.slots[at] >> 32:
+                end += 1
+            if end - at > 1:
+                failed = self._sort_equal(self.slots + at, end - at)
+                if failed:
+                    return failed
+            at = end
+        return 0
+
+    cdef int _sort_equal(self, uint64_t* slots, size_t n) noexcept nogil:
+        # Groups whose hashes have the same top half.
+        cdef Place* places = <Place*>malloc(sizeof(Place) * n)
+        cdef size_t i
+        if places == NULL:
+            return NO_MEMORY
+        for i in range(n):
+            places[i].slot = slots[i]
+            places[i].key = self._entry(slots[i]) + self.table.head
+            places[i].hash = self._hash(places[i].key)
+        qsort(places, n, sizeof(Place), &_compare_places)
+        for i in range(n):
+            slots[i] = places[i].slot
+        free(places)
+        return 0
+
+    cdef inline char* _entry(self, uint64_t slot) noexcept nogil:
+        return self.table.arena + 8 * <size_t>(<uint32_t>slot - 1)
+
+    cdef inline uint64_t _hash(self, const char* sized) noexcept nogil:
         cdef Reader key
-        while at < self.table.arena_used:
-            size = self.table._key_size(at)
-            self.places[n].key = self.table.arena + at + self.table.head
-            key.at = self.places[n].key + 4
-            key.end = key.at + size
-            self.places[n].hash = shape_hash(self.shape, &key)
-            n += 1
-            at += self.table._entry_bytes(size)
-        if n > INSERTED_MAX:
-            _scatter(self.places, spare, n, 64 - 2 * DIGIT_BITS)
-            _scatter(spare, self.places, n, 64 - DIGIT_BITS)
-            _finish_order(self.places, n, 64 - 2 * DIGIT_BITS)
-        else:
-            _insert(self.places, n)
+        cdef uint32_t size
+        memcpy(&size, sized, 4)
+        key.at = sized + 4
+        key.end = key.at + size
+        return shape_hash(self.shape, &key)
 
     cdef int _write_until(self, size_t bytes_max, uint64_t until, bint bounded) noexcept nogil:
-        cdef Place* place
+        cdef char* entry
+        cdef const char* key
+        cdef uint64_t hash
         cdef uint32_t size
         cdef size_t n = self.table.groups
         cdef int failed
         while self.at < n:
-            place = &self.places[self.at]
-            if bounded and place.hash >= until:
+            entry = self._entry(self.slots[self.at])
+            key = entry + self.table.head
+            hash = self._hash(key)
+            if bounded and hash >= until:
                 break
-            if self.writer.used >= bytes_max and place.hash != self.writer.last:
+            if self.writer.used >= bytes_max and hash != self.writer.last:
                 break
             if self.at + AHEAD < n:
-                prefetch(self.places[self.at + AHEAD].key - self.table.head)
-                prefetch(self.places[self.at + AHEAD].key + 16)
-            memcpy(&size, place.key, 4)
-            failed = self.writer.add_entry(place.hash, place.key + 4, size, <char*>place.key - self.table.head)
+                prefetch(self._entry(self.slots[self.at + AHEAD]))
+                prefetch(self._entry(self.slots[self.at + AHEAD]) + self.table.head + 20)
+            memcpy(&size, key, 4)
+            failed = self.writer.add_entry(hash, key + 4, size, entry)
             if failed:
                 return failed
             self.at += 1
