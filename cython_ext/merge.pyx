@@ -6,7 +6,7 @@ their states merged where keys are equal. Memory: two blocks per run and the blo
 """
 
 cimport cython
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort, realloc
 from libc.string cimport memcpy, memset
 
@@ -14,14 +14,22 @@ from cython_ext.column cimport Column, K_BIGINT, new_column
 from cython_ext.group_keys cimport KEY_SIZE_MAX, NO_MEMORY, same_bytes
 from cython_ext.groups cimport GroupTable
 from cython_ext.hashing cimport hash_bytes
-from cython_ext.pack cimport CORRUPT, Reader
-from cython_ext.run cimport (Block, BlockWriter, RunShape, add_items, compare_keys, failure, open_block, shape_hash,
-                             shape_skip)
+from cython_ext.pack cimport CORRUPT, Reader, read_varint, unzigzag, zigzag
+from cython_ext.run cimport (ADDED_COLUMNS_MAX, Block, BlockWriter, RunShape, add_items, add_words, compare_keys, failure,
+                             open_block, shape_hash, shape_skip)
 from cython_ext.states cimport S_COUNT, merge_state
 
 SOURCES_MAX = 1 << 20
 
+cdef int64_t ADDED_MAX = <int64_t>1 << 61
 cdef uint64_t GREATEST = 0xFFFFFFFFFFFFFFFF   # hash
+
+cdef extern from *:
+    """
+    // A loop over struct assignments becomes a call of memcpy, which costs more than the few bytes that it copies.
+    #define elfstream_copy_reader(to, from) do { *(to) = *(from); __asm__ volatile(""); } while (0)
+    """
+    void copy_reader "elfstream_copy_reader"(Reader* to, const Reader* source) noexcept nogil
 
 cdef struct Cursor:
     # One run at its next group; `items` and `columns` have an element per column.
@@ -226,7 +234,8 @@ cdef class Merger:
         if self.taken_count == self.taken_max and self._grow_taken():
             return NO_MEMORY
         to = self.items + columns * <size_t>self.taken_count
-        memcpy(to, cursor.items, sizeof(Reader) * columns)
+        for c in range(columns):
+            copy_reader(to + c, cursor.items + c)
         self.taken_count += 1
         if cursor.left:
             failed = self._read(run)
@@ -309,9 +318,30 @@ cdef class Merger:
             self.shape.free_blocks(other)
         return failed
 
+    cdef bint _add(self, uint32_t first, uint32_t end, uint64_t* words) noexcept nogil:
+        # As `_combine` where every state is a count or a sum: the items to be written, without an entry. Not when a number
+        # is large, or damaged: that is left to `_combine`.
+        cdef Reader item
+        cdef uint64_t word = 0
+        cdef int64_t total
+        cdef uint32_t i
+        cdef int c
+        for c in range(1, self.shape.columns):
+            total = 0
+            for i in range(first, end):
+                item = self.items[self.shape.columns * <size_t>self.taken[i].at + c]
+                if read_varint(&item, &word) or item.at != item.end or word > ADDED_MAX:
+                    return False
+                total += unzigzag(word) if self.shape.signed[c] else <int64_t>word
+                if not -ADDED_MAX < total < ADDED_MAX:
+                    return False
+            words[c] = zigzag(total) if self.shape.signed[c] else <uint64_t>total
+        return True
+
     cdef int _write(self) noexcept nogil:
         cdef uint32_t first = 0, end
         cdef Reader* key
+        cdef uint64_t words[ADDED_COLUMNS_MAX]
         cdef size_t heap = 0
         cdef int failed
         if self.taken_count == 1:
@@ -321,6 +351,8 @@ cdef class Merger:
             key = &self.taken[first].key
             if end == first + 1:
                 failed = add_items(self.writer, self.hash, self.items + self.shape.columns * <size_t>self.taken[first].at)
+            elif self.shape.additive and self._add(first, end, words):
+                failed = add_words(self.writer, self.hash, key, words)
             else:
                 memset(self.entry, 0, self.head)
                 failed = self._combine(first, end, self.entry, &heap)

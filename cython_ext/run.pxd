@@ -6,11 +6,12 @@ from cython_ext.column cimport K_BOOLEAN, K_DECIMAL, K_NULL, K_STRING
 from cython_ext.group_keys cimport NO_MEMORY
 from cython_ext.groups cimport GroupTable
 from cython_ext.hashing cimport hash_bytes
-from cython_ext.pack cimport CORRUPT, Packed, Reader, pack_item, read_bytes, read_varint, skip_varint
+from cython_ext.pack cimport CORRUPT, Packed, Reader, pack_item, pack_varint, read_bytes, read_varint, skip_varint
 from cython_ext.state_pack cimport ITEM_VARINT, skip_item
 
 cdef enum:
     BLOCK_HEAD = 32          # bytes before the sizes of the columns
+    ADDED_COLUMNS_MAX = 16
 
 @cython.final
 cdef class RunShape:
@@ -19,6 +20,8 @@ cdef class RunShape:
     cdef int columns         # the keys and what states have
     cdef int* items          # of column c > 0: its kind
     cdef int* first          # of state s: its first column
+    cdef bint additive       # every state is a count or a sum of integers, in few columns
+    cdef bint* signed        # of column c > 0: zigzag, if additive
 
     cdef int unpack(self, Reader* items, char* entry, size_t* heap) noexcept nogil
     cdef void free_blocks(self, char* entry) noexcept nogil
@@ -100,8 +103,32 @@ cdef inline int add_items(BlockWriter writer, uint64_t hash, const Reader* items
         if pack_item(&writer.columns[c], &items[c]):
             return NO_MEMORY
         writer.used += items[c].end - items[c].at
+    count_group(writer, hash)
+    return 0
+
+
+cdef inline int add_words(BlockWriter writer, uint64_t hash, const Reader* key, const uint64_t* words) noexcept nogil:
+    # A group whose columns c > 0 are the varints of `words`.
+    cdef int c
+    if pack_item(&writer.columns[0], key):
+        return NO_MEMORY
+    for c in range(1, writer.shape.columns):
+        if pack_varint(&writer.columns[c], words[c]):
+            return NO_MEMORY
+    count_bytes(writer)
+    count_group(writer, hash)
+    return 0
+
+
+cdef inline void count_bytes(BlockWriter writer) noexcept nogil:
+    cdef int c
+    writer.used = 0
+    for c in range(writer.shape.columns):
+        writer.used += writer.columns[c].used
+
+
+cdef inline void count_group(BlockWriter writer, uint64_t hash) noexcept nogil:
     if writer.groups == 0:
         writer.first = hash
     writer.last = hash
     writer.groups += 1
-    return 0

@@ -6,7 +6,7 @@ A block is a `bytes` object, whole and exactly as large as it must be. Compressi
 
 cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, memset
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -16,7 +16,7 @@ from cython_ext.groups cimport GroupTable
 from cython_ext.hashing cimport hash_bytes, read32, read64
 from cython_ext.pack cimport CORRUPT, Packed, Reader, pack_bytes
 from cython_ext.state_pack cimport STATE_COLUMNS_MAX, pack_state, state_columns, unpack_state
-from cython_ext.states cimport state_block, state_is_sound, state_owns_block
+from cython_ext.states cimport S_COUNT, S_SUM_DECIMAL_WIDE, state_block, state_is_sound, state_owns_block
 
 VERSION = 1
 BLOCK_BYTES_LIMIT = 0xFFFFFFFF
@@ -51,15 +51,21 @@ cdef class RunShape:
         self.columns = 1
         self.items = <int*>malloc(sizeof(int) * (STATE_COLUMNS_MAX * table.state_count + 2 * STATE_COLUMNS_MAX))
         self.first = <int*>malloc(sizeof(int) * (table.state_count + 1))
-        if self.items == NULL or self.first == NULL:
+        self.signed = <bint*>calloc(STATE_COLUMNS_MAX * (table.state_count + 1), sizeof(bint))
+        if self.items == NULL or self.first == NULL or self.signed == NULL:
             raise MemoryError("no memory for the shape of a run")
+        self.additive = True
         for s in range(table.state_count):
             self.first[s] = self.columns
             self.columns += state_columns(table.states[s].kind, self.items + self.columns)
+            self.signed[self.columns - 1] = table.states[s].kind != S_COUNT
+            self.additive = self.additive and table.states[s].kind <= S_SUM_DECIMAL_WIDE
+        self.additive = self.additive and self.columns <= ADDED_COLUMNS_MAX
 
     def __dealloc__(self):
         free(self.items)
         free(self.first)
+        free(self.signed)
 
     cdef int unpack(self, Reader* items, char* entry, size_t* heap) noexcept nogil:
         # The states of one group, each item used up to its end, into an entry of zeros.
@@ -98,19 +104,14 @@ cdef class BlockWriter:
         free(self.columns)
 
     cdef int add_entry(self, uint64_t hash, const char* key, size_t key_size, char* entry) noexcept nogil:
-        cdef int s, c
+        cdef int s
         if pack_bytes(&self.columns[0], key, key_size):
             return NO_MEMORY
         for s in range(self.shape.table.state_count):
             if pack_state(&self.shape.table.states[s], entry, self.columns + self.shape.first[s]):
                 return NO_MEMORY
-        if self.groups == 0:
-            self.first = hash
-        self.last = hash
-        self.groups += 1
-        self.used = 0
-        for c in range(self.shape.columns):
-            self.used += self.columns[c].used
+        count_bytes(self)
+        count_group(self, hash)
         return 0
 
     cdef bytes cut(self):
