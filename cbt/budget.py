@@ -8,6 +8,7 @@ threads are relieved when they are idle; a busy one relieves itself at its next 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable
 from threading import Lock, RLock
 from typing import Protocol
@@ -15,7 +16,7 @@ from weakref import WeakSet
 
 from cbt.errors import MemoryCapError, SpillError
 from cbt.options import BudgetOptions
-from cbt.policy import Pressure, pressure, relief_target
+from cbt.policy import Pressure, pressure, refuse_at, relief_target
 from cbt.spill import SpillFile
 from cython_ext.memory import trim_memory
 
@@ -37,19 +38,24 @@ class Tenant(Protocol):
 class Ledger:
     """The memory of one tree."""
 
-    __slots__ = ("budget", "used_bytes")
+    __slots__ = ("_booked_bytes", "budget")
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
-        self.used_bytes = 0
+        self._booked_bytes = 0
+
+    @property
+    def used_bytes(self) -> int:
+        self.budget.book()
+        return self._booked_bytes
 
     def charge(self, size: int) -> None:
-        """Books `size` more bytes, or fewer."""
-        with self.budget.lock:
-            self.used_bytes += size
-            self.budget.used_bytes += size
-            if self.budget.used_bytes > self.budget.peak_bytes:
-                self.budget.peak_bytes = self.budget.used_bytes
+        """Books `size` more bytes, or fewer. May be called by whatever frees a block, at any place of any thread."""
+        self.budget.charge(self, size)
+
+    def book(self, size: int) -> None:
+        """Of the budget, its lock held."""
+        self._booked_bytes += size
 
 
 class Budget:
@@ -57,17 +63,19 @@ class Budget:
 
     def __init__(self, options: BudgetOptions | None = None) -> None:
         self.options = options or BudgetOptions(memory_max=None)
-        self.lock = RLock()  # blocks may be freed, and so discharged, while it is held
-        self.used_bytes = 0
         self.peak_bytes = 0
         """The most that was ever in use."""
         self.tree_count = 0
         """Trees that have outgrown their table."""
+        self._lock = Lock()
+        self._booked_bytes = 0
+        self._charges: deque[tuple[Ledger | None, int]] = deque()
         spill_dir = self.options.spill_dir
         self.spill_file = None if spill_dir is None else SpillFile(spill_dir, self.options.spill_max)
         self.refused: str | None = None
         """Why the disk took no more, if it did not the last time."""
         self._tenants: WeakSet[Tenant] = WeakSet()
+        self._registering = Lock()
         self._relieving = Lock()
         self.relieve_at: float = math.inf
         """Bytes in use at which trees must come to `settle`."""
@@ -83,17 +91,43 @@ class Budget:
         """Bytes ever written to disk."""
         return 0 if self.spill_file is None else self.spill_file.bytes_written
 
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of all trees."""
+        self.book()
+        return self._booked_bytes
+
+    def charge(self, ledger: Ledger, size: int) -> None:
+        # Python may free a block, and so come here, anywhere: also in a thread that is in `book` already.
+        self._charges.append((ledger, size))
+        self.book()
+
+    def count_trees(self, change: int) -> None:
+        """A tree has outgrown its table (1), or is gone (-1)."""
+        self._charges.append((None, change))
+        self.book()
+
+    def book(self) -> None:
+        """Does what was left to do by those who found the books in use."""
+        while self._charges and self._lock.acquire(blocking=False):
+            try:
+                while self._charges:
+                    ledger, change = self._charges.popleft()
+                    if ledger is None:
+                        self.tree_count += change
+                    else:
+                        ledger.book(change)
+                        self._booked_bytes += change
+                        self.peak_bytes = max(self.peak_bytes, self._booked_bytes)
+            finally:
+                self._lock.release()
+
     def register(self, tenant: Tenant) -> None:
-        with self.lock:
+        with self._registering:
             self._tenants.add(tenant)
 
-    def count_tree(self, change: int) -> None:
-        """A tree has outgrown its table (1), or has gone (-1)."""
-        with self.lock:
-            self.tree_count += change
-
-    def _registered(self) -> list[Tenant]:
-        with self.lock:  # other threads make trees meanwhile
+    def _all_tenants(self) -> list[Tenant]:
+        with self._registering:
             return list(self._tenants)
 
     def settle(self, tenant: Tenant) -> None:
@@ -110,12 +144,13 @@ class Budget:
             self._relieve(tenant)
         finally:
             self._relieving.release()
-        if self.used_bytes > self.options.memory_max:
+        used = self.used_bytes
+        if used > refuse_at(self.options, used, tenant.ledger.used_bytes, len(self._tenants)):
             if self.refused is not None:
                 raise SpillError(self.refused)
             if self.spill_file is None:
                 raise MemoryCapError(
-                    f"the groups take {self.used_bytes:,} bytes, compressed as they are, and memory_max is "
+                    f"the groups take {used:,} bytes, compressed as they are, and memory_max is "
                     f"{self.options.memory_max:,}: raise it, or give a spill_dir"
                 )
 
@@ -144,7 +179,7 @@ class Budget:
             self.relieve_at = min(self.relieve_at, max(full, self.used_bytes + 1))
 
     def _drain_tables(self, tenant: Tenant | None, tables_max: int) -> None:
-        trees = sorted(self._registered(), key=lambda tree: -tree.table_bytes)
+        trees = sorted(self._all_tenants(), key=lambda tree: -tree.table_bytes)
         total = sum(tree.table_bytes for tree in trees)
         for tree in trees:
             if total <= tables_max:
@@ -162,7 +197,7 @@ class Budget:
         def enough() -> bool:
             return self.used_bytes <= target
 
-        for tree in sorted(self._registered(), key=lambda tree: -tree.ledger.used_bytes):
+        for tree in sorted(self._all_tenants(), key=lambda tree: -tree.ledger.used_bytes):
             if enough():
                 return
             give = way(tree)

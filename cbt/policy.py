@@ -22,6 +22,9 @@ class Pressure(IntEnum):
 SPILLED_RATIO = 1.5
 """Times a leaf's run that waits for it when it lies on disk: reading and writing it back costs more than waiting."""
 
+SLACK_SHARE = 1 / 16
+"""Of memory_max: what trees with less than the average may use beyond it."""
+
 
 def pressure(options: BudgetOptions, used_bytes: int) -> Pressure:
     if options.memory_max is None or used_bytes < options.memory_max * options.compress_share:
@@ -33,6 +36,13 @@ def relief_target(options: BudgetOptions, level: Pressure) -> int:
     """The bytes in use to go down to, at `level`: a little below where it begins, so that relief comes in pieces."""
     share = options.compress_share if level is Pressure.TIGHT else options.spill_share
     return int((options.memory_max or 0) * share * 0.9)
+
+
+def refuse_at(options: BudgetOptions, used_bytes: int, tree_bytes: int, tree_count: int) -> float:
+    """The bytes in use beyond which a tree of `tree_bytes`, one of `tree_count`, gets an error: small trees go on a little
+    longer, so that the one which fills the memory gets it first."""
+    slack = 0.0 if tree_bytes * tree_count >= used_bytes else SLACK_SHARE
+    return (options.memory_max or 0) * (1 + slack)
 
 
 def table_bytes(options: Options, budget: BudgetOptions, tree_count: int) -> int:

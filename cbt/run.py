@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from threading import Lock
 from typing import Protocol
 
 from cbt.codec import compress, expand
@@ -11,6 +12,9 @@ from cython_ext.run import RunShape, block_head, check_sum, compress_block, expa
 
 BLOCK_OVERHEAD_BYTES = 160
 """What a block takes beside its bytes: the objects that refer to it."""
+
+_moving = Lock()
+"""Held while a block changes its place, never while bytes are made: trees of several threads may share a block."""
 
 
 class Payer(Protocol):
@@ -29,17 +33,16 @@ class Block:
     __slots__ = ("_charged", "_data", "_extent", "_payer", "_spill", "first", "groups", "last", "raw_bytes", "settled")
 
     def __init__(self, data: bytes, payer: Payer) -> None:
+        self._charged = 0
+        self._payer = payer
+        self._extent: Extent | None = None
+        self._spill: SpillFile | None = None
         self.groups, self.first, self.last = block_head(data)
         self.raw_bytes = len(data)
         """Once no column is compressed; `data` is such."""
         self.settled = False
         """Compressed, or found not worth it."""
         self._data: bytes | None = data
-        self._extent: Extent | None = None
-        self._spill: SpillFile | None = None
-        self._payer = payer
-        self._charged = BLOCK_OVERHEAD_BYTES
-        payer.charge(BLOCK_OVERHEAD_BYTES)
         self._charge()
 
     def __del__(self) -> None:
@@ -73,27 +76,36 @@ class Block:
 
     def open(self, shape: RunShape) -> bytes:
         """The uncompressed bytes."""
-        return expand_block(shape, self.stored(), expand) if self.settled else self.stored()
+        return expand_block(shape, self.stored(), expand)
 
     def compress(self, shape: RunShape) -> bool:
         """Compresses the block where it lies in memory as it is; whether that made it smaller."""
-        if self.settled or self._data is None:
+        plain = self._data
+        if self.settled or plain is None:
             return False
-        data = compress_block(shape, self._data, compress)
-        gained = len(data) < len(self._data)
-        self._data = data
-        self.settled = True
-        self._charge()
-        return gained
+        data = compress_block(shape, plain, compress)
+        with _moving:
+            if self._data is not plain:
+                return False  # another tree has moved it meanwhile
+            self._data = data
+            self.settled = True
+            self._charge()
+        return len(data) < len(plain)
 
     def spill(self, spill: SpillFile) -> None:
         """Moves the bytes to disk. Raises SpillError, and then keeps them."""
-        if self._data is None:
+        data = self._data
+        if data is None:
             return
-        self._extent = spill.write(self._data)
-        self._spill = spill
-        self._data = None
-        self._charge()
+        extent = spill.write(data)
+        with _moving:
+            moved = self._data is data
+            if moved:
+                self._extent, self._spill = extent, spill
+                self._data = None
+                self._charge()
+        if not moved:
+            spill.free(extent)
 
     def check(self, shape: RunShape) -> None:
         """Raises RunError unless the head is that of the bytes."""

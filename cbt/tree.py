@@ -82,7 +82,7 @@ class Tree:
         self._table = GroupTable(key_kinds, state_kinds)
         self._shape: RunShape | None = None
         self._table_charged = 0
-        self._table_max = options.table_bytes_max
+        self._table_max = table_bytes(options, self.budget.options, self.budget.tree_count + 1)
         self._broken: BaseException | None = None
         self.budget.register(self)
 
@@ -118,20 +118,36 @@ class Tree:
     ) -> None:
         """Adds rows, as `GroupTable.update`. Raises MemoryCapError or SpillError when there is no room any more; the rows
         are in the tree then, too."""
-        total = rows if selection is None else len(selection)
-        done = 0
         with self.lock:
             if self._broken is not None:
                 self._refuse()
-            while True:
-                done = self._table.update_until(keys, inputs, masks, rows, selection, done, self._table_max)
-                self._charge_table()
-                if self._table.entry_bytes >= self._table_max:
-                    self.drain()
-                if done >= total:
-                    break
+            try:
+                self._update(keys, inputs, masks, rows, selection)
+            except (TypeError, ValueError, IndexError):
+                raise  # before anything changed, unless it came from runs that were being moved
+            except BaseException as problem:
+                self._broken = problem  # some rows are in, some are not
+                raise
             if self.budget.used_bytes >= self.budget.relieve_at:
                 self.budget.settle(self)
+
+    def _update(
+        self,
+        keys: Sequence[Column],
+        inputs: Sequence[Column | None],
+        masks: Sequence[Column | None],
+        rows: int,
+        selection: Selection | None,
+    ) -> None:
+        total = rows if selection is None else len(selection)
+        done = 0
+        while True:
+            done = self._table.update_until(keys, inputs, masks, rows, selection, done, self._table_max)
+            self._charge_table()
+            if self._table.entry_bytes >= self._table_max:
+                self.drain()
+            if done >= total:
+                return
 
     def ensure_group(self) -> None:
         """Gives a tree without keys its only group, if it has none yet."""
@@ -141,7 +157,8 @@ class Tree:
 
     def merge(self, other: Tree) -> None:
         """Adds the groups of `other`, which stays as it is. Blocks are shared, not copied."""
-        if other is self or other._table.key_kinds != self._table.key_kinds:
+        kinds = self.key_kinds, self.state_kinds
+        if other is self or kinds != (other.key_kinds, other.state_kinds):
             raise ValueError("only another tree of the same keys and states can be merged")
         # Always the older one's lock first: two threads may merge two trees into each other.
         first, second = (self, other) if self._number < other._number else (other, self)
@@ -151,7 +168,8 @@ class Tree:
             if other._broken is not None:
                 other._refuse()
             found = [] if other.root is None else [Run(blocks) for blocks in lanes(other.root) if blocks]
-            self._table.merge(other._table)
+            with self._moving():
+                self._table.merge(other._table)
             self._charge_table()
             if self._table.entry_bytes >= self._table_max:
                 self.drain()
@@ -287,7 +305,7 @@ class Tree:
         """Removes all groups and gives their memory back."""
         with self.lock:
             if self.root is not None:
-                self.budget.count_tree(-1)
+                self.budget.count_trees(-1)
             self.root = None
             self._broken = None
             self._table.clear(keep_memory=False)
@@ -299,7 +317,7 @@ class Tree:
 
     def __del__(self) -> None:
         if getattr(self, "root", None) is not None:
-            self.budget.count_tree(-1)
+            self.budget.count_trees(-1)
         if getattr(self, "_table_charged", 0):
             self.ledger.charge(-self._table_charged)
 
@@ -389,7 +407,7 @@ class Tree:
         """Gives a run to the root."""
         if self.root is None:
             self.root = Leaf(0, HASH_END)
-            self.budget.count_tree(1)
+            self.budget.count_trees(1)
         with self._moving():
             self.root.pending.append(run)
             self._settle(self.root)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import sys
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cbt.aggregate import Finish, StateKind
-from cbt.budget import Budget
+from cbt.budget import Budget, Ledger
 from cbt.check import check
 from cbt.distinct import DistinctCounts
 from cbt.errors import CbtError, InvariantError, MemoryCapError, RunError, SpillError
@@ -303,7 +304,7 @@ def test_checks_find_what_is_broken(damage: str) -> None:
     elif damage == "fanout":
         tree.root.children *= 3
     else:
-        tree.ledger.used_bytes = 0
+        tree.ledger.book(-tree.ledger.used_bytes)
     with pytest.raises(InvariantError):
         check(tree)
 
@@ -354,3 +355,98 @@ def test_distinct_values_of_groups_that_are_not_there() -> None:
         counts.column(next(groups.batches()))
     with pytest.raises(ValueError, match="of which 2 are keys"):
         DistinctCounts(pairs, 2)
+
+
+def test_a_tree_whose_rows_are_half_in_answers_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = tree_of()
+    feed(tree, range(10))
+
+    def no_memory() -> None:
+        raise MemoryError("no memory to sort a table")
+
+    monkeypatch.setattr(tree, "drain", no_memory)
+    with pytest.raises(MemoryError):
+        feed(tree, range(1000))
+    monkeypatch.undo()
+    with pytest.raises(CbtError, match="groups of this tree were lost: no memory"):
+        counts(tree)
+
+
+def test_rows_that_do_not_fit_change_nothing() -> None:
+    tree = tree_of()
+    feed(tree, range(10))
+    with pytest.raises(ValueError, match="1 keys and 2 states"):
+        tree.update([], [None, None], [None, None], 3)
+    with pytest.raises(TypeError):
+        tree.update([Column.from_list(Kind.BIGINT, [1])], [None, None], [None, None], 1)
+    assert len(counts(tree)) == 10
+
+
+def test_small_trees_go_on_when_a_large_one_has_filled_the_memory() -> None:
+    budget = Budget(BudgetOptions(memory_max=60_000, table_bytes_min=512))
+    large, small = tree_of(budget), tree_of(budget)
+    with pytest.raises(MemoryCapError):
+        feed_on_and_on(large, [])
+    assert budget.used_bytes > 60_000
+    feed(small, range(10))
+    with pytest.raises(MemoryCapError):
+        feed(large, range(10))
+    large.close()
+    feed(small, range(100))
+    assert len(counts(small)) == 100
+
+
+def test_a_tree_begins_with_its_share_of_the_cap() -> None:
+    budget = Budget(BudgetOptions(memory_max=80_000, table_bytes_min=512))
+    tree = tree_of(budget, Options())
+    feed(tree, range(1000))
+    assert tree.stats().counters.drains > 1
+    assert tree.table_bytes < 40_000
+
+
+def test_the_books_are_right_whatever_thread_frees_a_block() -> None:
+    """Also one that is in the books already: Python frees objects of a cycle anywhere."""
+    budget = Budget(BudgetOptions())
+    tree, other = Ledger(budget), Ledger(budget)
+    budget._lock.acquire()
+    tree.charge(100)
+    other.charge(-30)
+    budget.count_trees(1)
+    assert budget.used_bytes == 0
+    budget._lock.release()
+    assert (budget.used_bytes, tree.used_bytes, other.used_bytes, budget.tree_count) == (70, 100, -30, 1)
+    threads = [threading.Thread(target=lambda: [tree.charge(n) for n in range(2000)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert budget.used_bytes == 70 + 4 * sum(range(2000))
+
+
+def test_trees_may_be_made_while_another_thread_looks_for_room() -> None:
+    budget = Budget(BudgetOptions())
+    kept = [tree_of(budget) for _ in range(300)]
+    problems: list[BaseException] = []
+    stop = threading.Event()
+
+    def look() -> None:
+        try:
+            while not stop.is_set():
+                assert len(budget._all_tenants()) >= len(kept)
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=look) for _ in range(2)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in range(1000):
+            tree_of(budget)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        sys.setswitchinterval(interval)
+    assert problems == []
