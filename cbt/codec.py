@@ -35,6 +35,6 @@ def expand(frame: Any, size: int) -> bytes:
     try:
         if zstandard.frame_content_size(frame) != size:
             raise RunError(f"a compressed column is not of {size} bytes")
-        return _contexts.expand(frame)
+        return _contexts.expand(frame, allow_extra_data=False)
     except zstandard.ZstdError as problem:
         raise RunError(f"a compressed column is damaged: {problem}") from problem

@@ -178,13 +178,14 @@ class Tree:
             if self.budget.used_bytes >= self.budget.relieve_at:
                 self.budget.settle(self)
 
-    def insert_run(self, data: Any, bytes_max: int = 1 << 30) -> None:
-        """Adds the groups of an encoded run (docs/RUN.md) from outside, of at most `bytes_max` bytes.
+    def insert_run(self, data: Any, bytes_max: int = 1 << 30, expanded_bytes_max: int = 1 << 30) -> None:
+        """Adds the groups of an encoded run (docs/RUN.md) from outside, of at most `bytes_max` bytes, expanded of at most
+        `expanded_bytes_max`.
 
         Raises RunError, before anything is added, unless it is a sound run of the same keys, states and seed.
         """
         with self._sound():
-            blocks = decode_run(self.shape, data, expand, bytes_max)
+            blocks = decode_run(self.shape, data, expand, bytes_max, expanded_bytes_max=expanded_bytes_max)
             self._insert(Run(self._keep(block) for block in blocks))
             self.budget.settle(self)
 

@@ -38,6 +38,7 @@ cdef int refer_key(KeyColumn* key, Column column, int kind, Py_ssize_t rows) exc
 # Both fill data, sizes and lead for the rows of the batch; 0, NO_MEMORY or TOO_LARGE. `refer_texts` is for one STRING key.
 cdef int encode_keys(const KeyColumn* columns, int count, Keys* keys, Scratch* scratch) noexcept nogil
 cdef int refer_texts(const KeyColumn* column, Keys* keys, Scratch* scratch) noexcept nogil
+cdef bint key_double_is_sound(uint64_t bits) noexcept nogil  # the bits that a DOUBLE has in keys
 cdef void read_value(Column column, Py_ssize_t row, const char* bytes) noexcept nogil  # of an encoded key, not NULL
 
 

@@ -43,6 +43,12 @@ cdef inline uint64_t _double_bits(double value) noexcept nogil:
     return bits
 
 
+cdef bint key_double_is_sound(uint64_t bits) noexcept nogil:
+    cdef double value
+    memcpy(&value, &bits, 8)
+    return _double_bits(value) == bits
+
+
 cdef void _measure_keys(const KeyColumn* column, Keys* keys) noexcept nogil:
     # Adds what the column takes in each key to sizes; the largest size is caught before it wraps.
     cdef Py_ssize_t i, row

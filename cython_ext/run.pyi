@@ -36,4 +36,5 @@ def decode_run(
     expand: Callable[[Any, int], bytes],
     bytes_max: int = ...,
     block_bytes_max: int = ...,
+    expanded_bytes_max: int = ...,
 ) -> list[bytes]: ...

@@ -11,12 +11,17 @@ from libc.string cimport memcmp, memcpy, memset
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 
-from cython_ext.group_keys cimport KEY_SIZE_MAX, NO_MEMORY, TOO_LARGE
+from cython_ext.column cimport K_BOOLEAN, K_DECIMAL, K_DOUBLE, K_NULL, K_STRING, i128
+from cython_ext.group_keys cimport KEY_SIZE_MAX, NO_MEMORY, TOO_LARGE, key_double_is_sound, skip_key
 from cython_ext.groups cimport GroupTable
 from cython_ext.hashing cimport hash_bytes, read32, read64
 from cython_ext.pack cimport CORRUPT, Packed, Reader, pack_bytes
 from cython_ext.state_pack cimport STATE_COLUMNS_MAX, pack_state, state_columns, unpack_state
 from cython_ext.states cimport S_COUNT, S_SUM_DECIMAL_WIDE, state_block, state_is_sound, state_owns_block
+
+cdef extern from "sums.h" nogil:
+    i128 i128_load(const void* at)
+    bint sum_exceeds(i128 v, int digits)
 
 VERSION = 1
 BLOCK_BYTES_LIMIT = 0xFFFFFFFF
@@ -326,6 +331,22 @@ def check_block(RunShape shape not None, bytes data not None):
         free(entry)
 
 
+cdef bint _key_is_sound(RunShape shape, const char* at) noexcept nogil:
+    # Whether an encoded key, whose items are known to be there, is the one that its values have.
+    cdef int k, kind
+    for k in range(shape.table.key_count):
+        kind = shape.table.kinds[k]
+        if kind != K_STRING and at[0]:
+            if kind == K_NULL or (<uint8_t>at[0]) > (2 if kind == K_BOOLEAN else 1):
+                return False
+            if kind == K_DOUBLE and not key_double_is_sound(read64(at + 1)):
+                return False
+            if kind == K_DECIMAL and sum_exceeds(i128_load(at + 1), 38):
+                return False
+        at = skip_key(at, kind)
+    return True
+
+
 cdef int _check_groups(RunShape shape, const Block* block, Reader* columns, char* entry) noexcept nogil:
     cdef Reader* items = columns + shape.columns
     cdef Reader* before = items + shape.columns
@@ -336,6 +357,8 @@ cdef int _check_groups(RunShape shape, const Block* block, Reader* columns, char
     cdef bint sound
     for i in range(block.groups):
         if shape_skip(shape, columns, items) or items[0].end - items[0].at > KEY_SIZE_MAX:
+            return CORRUPT
+        if not _key_is_sound(shape, items[0].at):
             return CORRUPT
         hash = shape_hash(shape, items)
         if i == 0 and hash != block.first:
@@ -395,13 +418,15 @@ def encode_run(RunShape shape not None, blocks):
     return b"".join([run_header(shape), *blocks, run_trailer(len(blocks), groups)])
 
 
-def decode_run(RunShape shape not None, data, expand, size_t bytes_max=1 << 30, size_t block_bytes_max=64 << 20):
+def decode_run(RunShape shape not None, data, expand, size_t bytes_max=1 << 30, size_t block_bytes_max=64 << 20,
+               size_t expanded_bytes_max=1 << 30):
     """The uncompressed blocks of a run that came from outside, every byte checked.
 
-    `data` is bytes-like, `expand` as for `expand_block`; limits are for `data` and for a block once expanded. Raises
-    RunError for anything but a sound run of the same keys, states, seed and version. O(bytes).
+    `data` is bytes-like, `expand` as for `expand_block`; limits are for `data`, for a block once expanded, and for all
+    of them. Raises RunError for anything but a sound run of the same keys, states, seed and version. O(bytes).
     """
     cdef list blocks = []
+    cdef size_t left = expanded_bytes_max, allowed
     cdef uint64_t groups = 0, at, size, last = 0
     view = memoryview(data).cast("B")
     if <size_t>len(view) > bytes_max:
@@ -417,9 +442,11 @@ def decode_run(RunShape shape not None, data, expand, size_t bytes_max=1 << 30, 
             break
         block = bytes(view[at:at + size])
         check_sum(block)
-        block = expand_block(shape, block, expand, block_bytes_max)
-        if <size_t>len(block) > block_bytes_max:
-            raise RunError(f"a block of {len(block)} bytes, but {block_bytes_max} are allowed")
+        allowed = min(block_bytes_max, left)
+        block = expand_block(shape, block, expand, allowed)
+        if <size_t>len(block) > allowed:
+            raise RunError(f"a block of {len(block)} bytes, but {allowed} are allowed")
+        left -= <size_t>len(block)
         check_block(shape, block)
         if blocks and block_head(block)[1] <= last:
             raise RunError(f"block {len(blocks)} does not go on where the one before it ends")

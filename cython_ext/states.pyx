@@ -17,6 +17,7 @@ from cython_ext.sketch_quantiles cimport quantiles_add, quantiles_is_sound, quan
 
 cdef extern from "sums.h" nogil:
     double i128_nearest(i128 v)
+    bint sum_exceeds(i128 v, int digits)
     i128 i128_load(const void* at)
     void i128_store(void* to, i128 v)
     void i128_accumulate(void* to, i128 v)
@@ -420,5 +421,7 @@ cdef bint state_is_sound(const State* state, char* entry) noexcept nogil:
         return hll_is_sound(state_block(state, entry)[0])
     if state_has_flag(state.kind):
         flag = (<uint8_t*>entry)[state.flag]
+        if flag == 1 and state.kind % 10 == K_DECIMAL and sum_exceeds(i128_load(entry + state.offset), 38):
+            return False
         return flag <= (2 if state.kind % 10 == K_BOOLEAN else 1)
     return True

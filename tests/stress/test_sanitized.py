@@ -19,7 +19,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LEFT_OUT = (".git", ".venv", "build", "dist", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info", "*.so")
-TESTS = ("tests/unit/cython_ext", "tests/property", "--ignore=tests/property/test_spark_oracle.py")
+TESTS = ("tests/unit/cython_ext", "tests/unit/cbt", "tests/property", "--ignore=tests/property/test_spark_oracle.py")
 FUZZ_S = 60
 REPORTS = ("ERROR: AddressSanitizer", "runtime error:")
 
@@ -94,6 +94,10 @@ def test_kernels_and_properties_without_a_report(checkout: Path) -> None:
 
 def test_fuzzed_blocks_without_a_report(checkout: Path) -> None:
     assert "kernel and reference agree" in run_sanitized(checkout, ["tests/stress/fuzz_scan.py", str(FUZZ_S)])
+
+
+def test_fuzzed_runs_without_a_report(checkout: Path) -> None:
+    assert "the others sound" in run_sanitized(checkout, ["tests/stress/fuzz_run.py", str(FUZZ_S)])
 
 
 def test_a_query_of_many_kernels_on_two_threads_without_a_report(checkout: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from cbt.aggregate import Finish, StateKind
 from cbt.codec import compress, expand
 from cython_ext.column import Column
-from cython_ext.groups import GroupTable
+from cython_ext.groups import GroupTable, _test_hash_bits
 from cython_ext.hashing import key_hash
 from cython_ext.merge import Merger, SortedTable
 from cython_ext.run import (
@@ -28,6 +28,7 @@ from cython_ext.run import (
     expand_block,
     expanded_size,
     is_compressed,
+    run_header,
 )
 from job.types import Kind
 
@@ -302,3 +303,126 @@ def test_update_until_stops_and_goes_on() -> None:
     table.clear(keep_memory=False)
     assert table.bytes_used < 400
     table.check()
+
+
+def block_of(columns: list[bytes], raw_sizes: list[int] | None = None) -> bytes:
+    """A block of one group, its checksum and hashes right; columns of another raw size claim to be compressed."""
+    hashed = key_hash(columns[0]).to_bytes(8, "little")
+    sizes = zip(raw_sizes or map(len, columns), map(len, columns), strict=True)
+    body = b"".join([raw.to_bytes(4, "little") + stored.to_bytes(4, "little") for raw, stored in sizes] + columns)
+    return reseal(
+        bytearray((32 + len(body)).to_bytes(4, "little") + b"\1\0\0\0" + bytes(8) + hashed + hashed + body)
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (Kind.NULL, b"\0", [b"\1", b"\1" + bytes(8)]),
+        (Kind.BOOLEAN, b"\2", [b"\3", b"\xff"]),
+        (Kind.BIGINT, b"\1" + bytes(8), [b"\2" + bytes(8), b"\1" + bytes(7)]),
+        (Kind.TIMESTAMP, b"\0", [b"\0\0", b"\x80" + bytes(8)]),
+        (Kind.DOUBLE, b"\1" + bytes(6) + b"\xf8\x7f", [b"\1" + bytes(7) + b"\x80", b"\1\1" + bytes(5) + b"\xf8\x7f"]),
+        (Kind.DECIMAL, b"\1" + (10**38 - 1).to_bytes(16, "little"), [b"\1" + (10**38).to_bytes(16, "little")]),
+        (Kind.STRING, b"\2a", [b"\2", b"\x82\0a", b"\2ab"]),
+    ],
+)
+def test_keys_must_be_as_their_values_are_written(kind: Kind, good: bytes, bad: list[bytes]) -> None:
+    """Else one value has two groups; and what stands for NULL was once read beyond its end."""
+    shape = RunShape(GroupTable([kind], [StateKind.COUNT]))
+    check_block(shape, block_of([good, b"\1"]))
+    for key in bad:
+        with pytest.raises(RunError):
+            check_block(shape, block_of([key, b"\1"]))
+
+
+def test_a_value_beyond_decimals_is_refused() -> None:
+    shape = RunShape(GroupTable([Kind.BIGINT], [StateKind.MAX_DECIMAL]))
+    for value, sound in [(10**38 - 1, True), (10**38, False)]:
+        varint, left = b"", 2 * value + 1
+        while left:
+            varint += bytes([left & 127 | (128 if left >> 7 else 0)])
+            left >>= 7
+        block = block_of([b"\0", varint])
+        if sound:
+            check_block(shape, block)
+        else:
+            with pytest.raises(RunError):
+                check_block(shape, block)
+
+
+def test_nothing_may_lie_behind_a_compressed_column() -> None:
+    shape = RunShape(GroupTable([Kind.STRING], [StateKind.COUNT]))
+    key = b"\xac\2" + b"x" * 299
+    for junk, sound in [(b"", True), (b"junk", False)]:
+        run = encode_run(shape, [block_of([compress(key) + junk, b"\1"], [len(key), 1])])
+        # The hash is that of the key, not of its frame.
+        hashed = key_hash(key).to_bytes(8, "little")
+        block = bytearray(run[len(run_header(shape)) : -24])
+        block[16:32] = hashed + hashed
+        run = encode_run(shape, [reseal(block)])
+        if sound:
+            assert len(decode_run(shape, run, expand)) == 1
+        else:
+            with pytest.raises(RunError, match="4 bytes of unused data"):
+                decode_run(shape, run, expand)
+
+
+def test_all_blocks_together_have_a_limit() -> None:
+    table = table_of(StateKind.COUNT, groups=200, rows=400)
+    shape = RunShape(table)
+    blocks = blocks_of(table, 500)
+    packed = encode_run(shape, [compress_block(shape, block, compress) for block in blocks])
+    plain = encode_run(shape, blocks)
+    total = sum(map(len, blocks))
+    for run in (packed, plain):
+        assert decode_run(shape, run, expand, expanded_bytes_max=total) == blocks
+        with pytest.raises(RunError, match="are allowed"):
+            decode_run(shape, run, expand, expanded_bytes_max=total - 1)
+
+
+@pytest.mark.parametrize("kind", [StateKind.SUM, StateKind.SUM_DECIMAL, StateKind.SUM_DECIMAL_WIDE])
+def test_sums_of_every_size_merge(kind: StateKind) -> None:
+    """Small ones are added as they are, large ones by way of an entry: both to the same bytes."""
+    powers = [sign << bits for bits in (0, 6, 59, 60, 61, 62) for sign in (1, -1)]
+    edges = [power + more for power in powers for more in (-1, 0, 1)]
+    column = Kind.BIGINT if kind is StateKind.SUM else Kind.DECIMAL
+    for left in edges:
+        tables = []
+        for values in ([left] * len(edges), edges):
+            table = GroupTable([Kind.BIGINT], [StateKind.COUNT, kind])
+            keys = Column.from_list(Kind.BIGINT, list(range(len(edges))))
+            table.update([keys], [None, Column.from_list(column, values)], [None, None], len(edges))
+            tables.append(table)
+        blocks = [blocks_of(table, 100) for table in tables]
+        found = Merger(RunShape(tables[0]), [*blocks, blocks[0]]).next_block(1 << 20)
+        for _ in range(2):
+            tables[1].merge(tables[0])
+        assert [found] == blocks_of(tables[1], 1 << 20)
+        values = read_back(tables[1], [found]).finish(1, Finish.SUM, 0.0, 38)[0].to_list()
+        sums = [2 * left + edge for edge in edges]
+        fitting = [value if column is Kind.DECIMAL or -(2**63) <= value < 2**63 else None for value in sums]
+        assert sorted(map(repr, values)) == sorted(map(repr, fitting))
+
+
+@pytest.mark.parametrize("bits", [64, 40, 5, 0])
+def test_tables_are_sorted_by_hash_and_key(bits: int) -> None:
+    """Whatever way their slots lie: those at the end of the index that have gone on at its beginning, and long clusters."""
+    _test_hash_bits(bits)
+    try:
+        for groups in (0, 1, 2, 11, 12, 13, 500, 3000):
+            table = GroupTable([Kind.BIGINT], [StateKind.COUNT])
+            keys = Column.from_list(Kind.BIGINT, list(range(groups)))
+            table.update([keys], [None], [None], groups)
+            found = read_back(table, blocks_of(table, 300)).encoded_keys() if groups else []
+            mask = (1 << 64) - (1 << 64 - bits)
+            assert found == sorted(table.encoded_keys(), key=lambda key: (key_hash(key) & mask, key))
+    finally:
+        _test_hash_bits()
+
+
+def test_a_filled_table_is_not_sorted_again() -> None:
+    table = table_of(StateKind.COUNT)
+    found = read_back(table, blocks_of(table))
+    with pytest.raises(ValueError, match="no index"):
+        SortedTable(RunShape(table), found)
