@@ -39,10 +39,13 @@ class SpillFile:
         self._freed: deque[Extent] = deque()
         self._lock = Lock()
         self._file = -1
+        self._closed = False
 
     def write(self, data: bytes) -> Extent:
         """Stores a block. Raises SpillError when the disk or the limit is full; nothing is kept of it then."""
         with self._lock:
+            if self._closed:
+                raise SpillError(f"the spill file in {self.directory} is closed")
             extent = self._reserve(len(data))
             try:
                 self._write_all(data, extent.offset)
@@ -74,10 +77,12 @@ class SpillFile:
                 self._lock.release()
 
     def close(self) -> None:
+        """Gives the file back. Nothing can be written or read any more."""
         with self._lock:
             if self._file >= 0:
                 os.close(self._file)
             self._file = -1
+            self._closed = True
             self._free, self.length, self.bytes_used = [], 0, 0
 
     def __del__(self) -> None:
@@ -144,5 +149,10 @@ class SpillFile:
         if problem.errno in (errno.ENOSPC, errno.EDQUOT):
             why, advice = "is full", "make room, choose another spill_dir, or raise memory_max"
             return f"the disk of the spill directory {self.directory} {why}: {advice}"
+        if problem.errno == errno.EFBIG:
+            return (
+                f"the process may not write files of that size in the spill directory {self.directory}: raise its limit "
+                "(ulimit -f), or set spill_max or memory_max"
+            )
         why = problem.strerror or str(problem)
         return f"the spill directory {self.directory} cannot be written: {why}; choose another spill_dir"

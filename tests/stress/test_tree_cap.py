@@ -31,4 +31,5 @@ def test_many_groups_under_a_cap(events: int, keys: int, key_bytes: int, trees: 
     answer = json.loads(done.stdout)
     assert answer["found"] == answer["expected"]
     assert answer["peak_mib"] <= PEAK_MIB_MAX
+    assert (answer["left_bytes"], answer["left_on_disk"]) == (0, 0)
     assert list(tmp_path.iterdir()) == []

@@ -43,8 +43,8 @@ def test_the_directory_stays_empty(tmp_path: Path) -> None:
 
 
 def test_an_unused_file_is_never_made(tmp_path: Path) -> None:
+    SpillFile(str(tmp_path / "missing")).close()
     spill = SpillFile(str(tmp_path / "missing"))
-    spill.close()
     with pytest.raises(SpillError, match="cannot be written"):
         spill.write(b"x")
     assert spill.length == 0
@@ -96,3 +96,26 @@ def test_a_file_that_shrank_is_noticed(tmp_path: Path) -> None:
     spill.close()
     with pytest.raises(SpillError):
         spill.read(extent)
+
+
+def test_a_closed_file_is_not_opened_again(tmp_path: Path) -> None:
+    """Blocks that were in it give back space that a new file would not have."""
+    spill = SpillFile(str(tmp_path))
+    extent = spill.write(b"a" * 20)
+    spill.close()
+    spill.free(extent)
+    with pytest.raises(SpillError, match="is closed"):
+        spill.write(b"b" * 20)
+    assert spill.length == 0
+
+
+def test_a_limit_of_the_process_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(number: int, data: bytes, offset: int) -> int:
+        raise OSError(errno.EFBIG, "File too large")
+
+    spill = SpillFile(str(tmp_path))
+    monkeypatch.setattr(os, "pwrite", refuse)
+    with pytest.raises(SpillError, match="ulimit -f"):
+        spill.write(b"a")
+    assert spill.length == 0
+    spill.close()
