@@ -194,7 +194,7 @@ class Tree:
     def batches(self, hash_from: int = 0, hash_to: int = HASH_END) -> Iterator[Batch]:
         """A snapshot: the groups with hashes in [hash_from, hash_to) as of now, in order of (hash, key), each exactly once.
 
-        Changes of the tree afterwards do not show. One batch is in memory at a time, with two blocks for each run
+        Changes of the tree afterwards do not show. One batch is in memory at a time, with a block for each run
         that takes part. O(groups).
         """
         merger = self.merger(hash_from, hash_to)

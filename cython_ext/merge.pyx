@@ -2,7 +2,7 @@
 
 The least hash among the runs is found with a tree of losers: one comparison per level for each group taken. A group whose
 hash no other has is copied as it is, never decoded. Only groups of equal hash are looked at: ordered by key,
-their states merged where keys are equal. Memory: two blocks per run and the block being written.
+their states merged where keys are equal. Memory: a block per run and the block being written.
 """
 
 cimport cython
@@ -60,8 +60,9 @@ cdef class Merger:
     """
     cdef readonly RunShape shape
     cdef list sources
-    cdef list blocks             # per run: the block it is in and the one before, whose items may still be in use
-    cdef list before
+    cdef list blocks             # per run: the block it is in
+    cdef list before             # blocks that were left while groups were taken, whose items may still be in use
+    cdef uint64_t left_at, takes
     cdef uint32_t count          # runs
     cdef Cursor* cursors
     cdef uint64_t* hashes        # of the next group of each run
@@ -86,7 +87,7 @@ cdef class Merger:
             raise ValueError(f"{len(self.sources)} runs to merge at once")
         self.count = <uint32_t>len(self.sources)
         self.blocks = [None] * self.count
-        self.before = [None] * self.count
+        self.before = []
         self.writer = BlockWriter(shape)
         self.head = (shape.table.head + 8) & ~<size_t>7
         self.taken_max = 4
@@ -127,14 +128,19 @@ cdef class Merger:
         cdef Block block
         cdef bytes data
         cdef uint64_t last = self.hashes[run]
+        cdef bint first = self.blocks[run] is None
         cdef int failed
+        if self.left_at != self.takes:
+            self.before.clear()
+            self.left_at = self.takes
+        self.before.append(self.blocks[run])
+        self.blocks[run] = None
         for data in self.sources[run]:
-            self.before[run] = self.blocks[run]
             self.blocks[run] = data
             open_block(self.shape, data, &block, self.cursors[run].columns)
             self.cursors[run].left = block.groups
             failed = self._read(run)
-            if not failed and self.before[run] is not None and self.hashes[run] == last:
+            if not failed and not first and self.hashes[run] == last:
                 return CORRUPT
             return failed
         self.done[run] = 1
@@ -226,7 +232,7 @@ cdef class Merger:
     # groups
 
     cdef int _take_one(self) except -100 nogil:
-        """Takes the next group off its run; its items stay valid until that run's next block but one."""
+        """Takes the next group off its run; its items stay valid until groups of another hash are taken."""
         cdef uint32_t run = self.losers[0].run
         cdef Cursor* cursor = &self.cursors[run]
         cdef int failed, columns = self.shape.columns, c
@@ -272,6 +278,7 @@ cdef class Merger:
         cdef int failed
         self.hash = self.losers[0].hash
         self.taken_count = 0
+        self.takes += 1
         failed = self._take_one()
         if failed:
             return failed
