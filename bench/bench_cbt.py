@@ -1,14 +1,17 @@
 """Groups of many keys: the buffer tree at several memory caps, and what else counts them.
 
 Events are a key of 20 bytes and a number; asked is count(*) and sum by key. Ours and the plain group table get columns of
-65,536 rows, DuckDB and Polars read the same rows as Parquet: all on one thread. `peak` is of the whole process, its imports
-included. Answers compared are groups, events and the sum.
+65,536 rows, sparsehash reads the same files in C++, DuckDB and Polars the same rows as Parquet: all on one thread. `peak` is
+of the whole process, its imports included; `B/group` is what the work added to it. Answers compared are groups, events and
+the sum.
 """
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import struct
+import subprocess
 import tempfile
 from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping
@@ -30,8 +33,12 @@ def events_file(sizes: Mapping[str, int], zipf: bool) -> tuple[Path, Path]:
     """Keys and values, one behind the other in two files; made once. About 1 us an event."""
     name = f"{'zipf' if zipf else 'uniform'}-{sizes['events']}-{sizes['keys']}"
     keys, values = CACHE / f"{name}.keys", CACHE / f"{name}.values"
-    if values.exists():
-        return keys, values
+    if not values.exists():
+        _in_another_process(_write_events, dict(sizes), zipf, keys, values)
+    return keys, values
+
+
+def _write_events(sizes: Mapping[str, int], zipf: bool, keys: Path, values: Path) -> None:
     CACHE.mkdir(parents=True, exist_ok=True)
     source = Random(20131001)
     draw = _zipf(source, sizes["keys"]) if zipf else partial(source.randrange, sizes["keys"])
@@ -42,7 +49,6 @@ def events_file(sizes: Mapping[str, int], zipf: bool) -> tuple[Path, Path]:
             key_file.write(b"".join(b"/p/%017x" % key for key in drawn))
             value_file.write(struct.pack(f"<{rows}q", *(key % 100_003 for key in drawn)))
     values.with_suffix(".part").rename(values)
-    return keys, values
 
 
 def _zipf(source: Random, keys: int) -> Callable[[], int]:
@@ -136,7 +142,7 @@ def _parquet(sizes: Mapping[str, int], zipf: bool) -> str:
 
 def _duckdb(zipf: bool) -> Contestant:
     def prepare(sizes: Mapping[str, int]) -> Any:
-        _in_another_process(sizes, zipf)
+        _in_another_process(_parquet, dict(sizes), zipf)
         import duckdb
 
         return duckdb.connect(config={"threads": 1}), _parquet(sizes, zipf)
@@ -155,7 +161,7 @@ def _polars(zipf: bool) -> Contestant:
         import os
 
         os.environ["POLARS_MAX_THREADS"] = "1"
-        _in_another_process(sizes, zipf)
+        _in_another_process(_parquet, dict(sizes), zipf)
         import polars  # noqa: F401
 
         return _parquet(sizes, zipf)
@@ -170,11 +176,11 @@ def _polars(zipf: bool) -> Contestant:
     return Contestant(run, prepare, ("polars", "pyarrow"))
 
 
-def _in_another_process(sizes: Mapping[str, int], zipf: bool) -> None:
-    """Writes the Parquet file without this process growing by it."""
+def _in_another_process(action: Callable[..., object], *arguments: Any) -> None:
+    """Writes a file without this process growing by it."""
     import multiprocessing
 
-    work = multiprocessing.get_context("spawn").Process(target=_parquet, args=(dict(sizes), zipf))
+    work = multiprocessing.get_context("spawn").Process(target=action, args=arguments)
     work.start()
     work.join()
 
@@ -199,8 +205,53 @@ def _dict(zipf: bool) -> Contestant:
     return Contestant(run, lambda sizes: (sizes, events_file(sizes, zipf)))
 
 
+def _compiled() -> Path:
+    """bench/sparsehash.cpp as a library. Raises CalledProcessError when it does not compile."""
+    source = Path(__file__).with_name("sparsehash.cpp")
+    library = CACHE / "sparsehash.so"
+    if not library.exists() or library.stat().st_mtime < source.stat().st_mtime:
+        CACHE.mkdir(parents=True, exist_ok=True)
+        part = library.with_suffix(".part")
+        options = ["-O3", "-march=native", "-std=c++17", "-shared", "-fPIC"]
+        subprocess.run(["g++", *options, "-o", str(part), str(source)], check=True, capture_output=True, text=True)
+        part.rename(library)
+    return library
+
+
+def _lacks_sparsehash() -> str:
+    try:
+        _compiled()
+    except FileNotFoundError:
+        return "no g++"
+    except subprocess.CalledProcessError as problem:
+        return "sparsehash does not compile (Debian: apt install libsparsehash-dev): " + problem.stderr.splitlines()[0]
+    return ""
+
+
+def _sparsehash(zipf: bool) -> Contestant:
+    def prepare(sizes: Mapping[str, int]) -> Any:
+        return sizes, events_file(sizes, zipf), ctypes.CDLL(str(_compiled()))
+
+    def run(prepared: Any) -> Answer:
+        sizes, (keys, values), library = prepared
+        out = (ctypes.c_int64 * 3)()
+        if library.count_and_sum(bytes(keys), bytes(values), ctypes.c_int64(sizes["events"]), out):
+            raise OSError(f"{keys} and {values} do not have {sizes['events']} events")
+        return list(out)
+
+    return Contestant(run, prepare, lacks=_lacks_sparsehash)
+
+
 def _rivals(zipf: bool) -> dict[str, Contestant]:
-    return {"duckdb, 1 thread": _duckdb(zipf), "polars streaming, 1 thread": _polars(zipf)}
+    return {
+        "sparsehash": _sparsehash(zipf),
+        "duckdb, 1 thread": _duckdb(zipf),
+        "polars streaming, 1 thread": _polars(zipf),
+    }
+
+
+def _groups(answer: Answer) -> int:
+    return answer[0]
 
 
 BENCHMARKS = {
@@ -211,12 +262,14 @@ BENCHMARKS = {
         contestants={
             "tree, no cap": _tree(False, None),
             "tree, 512 MiB": _tree(False, 512),
+            "tree, 245 MiB: 35 B a key": _tree(False, 245),
             "tree, 128 MiB": _tree(False, 128),
             "tree, 64 MiB": _tree(False, 64),
             "tree, 32 MiB": _tree(False, 32),
             "group table alone": _table(False),
             **_rivals(False),
         },
+        groups=_groups,
         sizes={"events": 20_000_000, "keys": 8_000_000},
         smoke={"events": 20_000, "keys": 8_000},
     ),
@@ -230,6 +283,7 @@ BENCHMARKS = {
             "python dict": _dict(True),
             **_rivals(True),
         },
+        groups=_groups,
         sizes={"events": 5_000_000, "keys": 1_000_000},
         smoke={"events": 20_000, "keys": 4_000},
     ),

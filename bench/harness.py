@@ -25,17 +25,20 @@ CACHE = Path(__file__).resolve().parent.parent / "build" / "bench"
 @dataclass(frozen=True)
 class Contestant:
     """One way to do the work. `prepare` is not timed; `run` gets what it returned and returns the answer, which must be
-    equal for all contestants of a benchmark (None: not compared). `needs` are modules it is skipped without."""
+    equal for all contestants of a benchmark (None: not compared). `needs` are modules it is not run without; `lacks` says
+    what else is not there that it needs, if anything."""
 
     run: Callable[[Any], Any]
     prepare: Callable[[Mapping[str, int]], Any]
     needs: tuple[str, ...] = ()
     threads: int = 1
+    lacks: Callable[[], str] = lambda: ""
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """`contestants[0]` is ours. `units(sizes)` is the work in `unit`s; `sizes` and `smoke` are the two scales."""
+    """`contestants[0]` is ours. `units(sizes)` is the work in `unit`s; `sizes` and `smoke` are the two scales.
+    `groups(answer)` is how many the memory is divided by, where that says something."""
 
     title: str
     unit: str
@@ -43,6 +46,7 @@ class Benchmark:
     contestants: Mapping[str, Contestant]
     sizes: Mapping[str, int]
     smoke: Mapping[str, int]
+    groups: Callable[[Any], int] | None = None
 
 
 def main(module: str, benchmarks: Mapping[str, Benchmark]) -> None:
@@ -79,32 +83,40 @@ def _child(benchmark: Benchmark, name: str, smoke: bool) -> None:
 def _compare(module: str, name: str, benchmark: Benchmark, rounds: int, smoke: bool) -> None:
     sizes = benchmark.smoke if smoke else benchmark.sizes
     runs: dict[str, list[dict[str, Any]]] = {}
+    missing = {contestant: _missing(what) for contestant, what in benchmark.contestants.items()}
     for _ in range(rounds):
-        for contestant, what in benchmark.contestants.items():
-            if all(_importable(need) for need in what.needs):
+        for contestant in benchmark.contestants:
+            if not missing[contestant]:
                 runs.setdefault(contestant, []).append(_spawn(module, name, contestant, smoke))
-    answers = {contestant: done[0]["answer"] for contestant, done in runs.items()}
-    wrong = [
-        who
-        for who, answer in answers.items()
-        if answer is not None and answer != next(iter(answers.values()))
-    ]
-    units = benchmark.units(sizes)
-    ours = statistics.median(run["cpu_s"] for run in next(iter(runs.values())))
     shown = ", ".join(f"{key} {value:,}" for key, value in sizes.items())
     print(f"\n{benchmark.title} ({shown}; {rounds} rounds, medians)")
-    print(
-        f"  {'':28} {'cpu s':>8} {'wall s':>8} {'M ' + benchmark.unit + '/cpu s':>16} {'cpu vs ours':>12} {'peak MiB':>9}"
-    )
-    for contestant, done in runs.items():
-        cpu, wall = (statistics.median(run[key] for run in done) for key in ("cpu_s", "wall_s"))
-        peak = statistics.median(run["peak_bytes"] for run in done) / 2**20
-        rate = units / max(cpu, 1e-9) / 1e6
-        print(
-            f"  {contestant:28} {cpu:8.3f} {wall:8.3f} {rate:16.2f} {cpu / max(ours, 1e-9):11.2f}x {peak:9.0f}"
-        )
+    _print_table(benchmark, benchmark.units(sizes), runs)
+    for contestant, what in missing.items():
+        if what:
+            print(f"  {contestant:28} not run: {what}")
+    answers = {contestant: done[0]["answer"] for contestant, done in runs.items()}
+    expected = next(iter(answers.values()))
+    wrong = [who for who, answer in answers.items() if answer is not None and answer != expected]
     if wrong:
         raise SystemExit(f"answers differ from ours: {', '.join(wrong)}")
+
+
+def _print_table(benchmark: Benchmark, units: int, runs: Mapping[str, list[dict[str, Any]]]) -> None:
+    by_group = benchmark.groups
+    print(
+        f"  {'':28} {'cpu s':>8} {'wall s':>8} {'M ' + benchmark.unit + '/cpu s':>16} {'cpu vs ours':>12} {'peak MiB':>9}"
+        + (f" {'B/group':>9}" if by_group else "")
+    )
+    ours = statistics.median(run["cpu_s"] for run in next(iter(runs.values())))
+    for contestant, done in runs.items():
+        cpu, wall, peak = (statistics.median(run[key] for run in done) for key in ("cpu_s", "wall_s", "peak_bytes"))
+        line = f"  {contestant:28} {cpu:8.3f} {wall:8.3f} {units / max(cpu, 1e-9) / 1e6:16.2f}"
+        line += f" {cpu / max(ours, 1e-9):11.2f}x {peak / 2**20:9.0f}"
+        if by_group is not None:
+            # What the work added to the process: interpreters and libraries are not the groups' fault.
+            grown = peak - statistics.median(run["base_bytes"] for run in done)
+            line += f" {grown / max(by_group(done[0]['answer']), 1):9.1f}"
+        print(line)
 
 
 def _spawn(module: str, name: str, contestant: str, smoke: bool) -> dict[str, Any]:
@@ -124,7 +136,9 @@ def _spawn(module: str, name: str, contestant: str, smoke: bool) -> dict[str, An
     return figures
 
 
-def _importable(module: str) -> bool:
+def _missing(contestant: Contestant) -> str:
+    """What a contestant cannot be run without, and is not there."""
     from importlib.util import find_spec
 
-    return find_spec(module) is not None
+    modules = [f"no module {need}" for need in contestant.needs if find_spec(need) is None]
+    return ", ".join(modules) or contestant.lacks()

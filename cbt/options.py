@@ -18,7 +18,8 @@ class Options:
     """
 
     table_bytes_max: int = 16 * MIB
-    """Entries of the hot table in front: about what the second and third level caches hold of it."""
+    """Entries of the hot table in front, which memory is taken for as they come; a cap of memory makes it smaller. What
+    fits into it is never sorted, and what comes often is combined here."""
     block_bytes: int = 64 * KIB
     """Columns of one block: what is decompressed at once, per run that takes part in a merge."""
     slice_bytes: int = 32 * KIB
@@ -30,8 +31,9 @@ class Options:
     fine since merging costs one comparison per doubling of runs."""
     pending_runs_max: int = 48
     """Runs that wait in a node to be merged."""
-    pending_ratio: float = 1.0
-    """A leaf merges when as many bytes wait as this times its aggregated run: 1 writes each group about twice."""
+    pending_ratio: float = 1.25
+    """A leaf merges when as many bytes wait as this times its aggregated run: more writes groups less often, and holds
+    more of them twice."""
     batch_groups_max: int = 64 * KIB
     """Groups of one batch of a snapshot."""
     batch_bytes_max: int = 8 * MIB

@@ -19,7 +19,7 @@ class Pressure(IntEnum):
     """Compressed blocks go to disk."""
 
 
-SPILLED_RATIO = 1.5
+SPILLED_RATIO = 1.2
 """Times a leaf's run that waits for it when it lies on disk: reading and writing it back costs more than waiting."""
 
 SLACK_SHARE = 1 / 16

@@ -15,6 +15,7 @@ from cbt.policy import (
     leaf_cuts,
     leaf_is_due,
     pressure,
+    refuse_at,
     relief_target,
     table_bytes,
 )
@@ -47,8 +48,8 @@ def test_inner_nodes_wait_for_a_piece_per_child() -> None:
 def test_leaves_wait_for_as_much_as_they_have() -> None:
     assert not leaf_is_due(OPTIONS, 0, 249, 2, False)
     assert leaf_is_due(OPTIONS, 0, 250, 2, False)
-    assert not leaf_is_due(OPTIONS, 800, 799, 2, False)
-    assert leaf_is_due(OPTIONS, 800, 800, 2, False)
+    assert not leaf_is_due(OPTIONS, 800, 999, 2, False)
+    assert leaf_is_due(OPTIONS, 800, 1000, 2, False)
     assert not leaf_is_due(OPTIONS, 800, 1199, 2, True)
     assert leaf_is_due(OPTIONS, 800, 1200, 2, True)
     assert leaf_is_due(OPTIONS, 800, 0, 6, False)
@@ -86,3 +87,9 @@ def test_options_name_all_their_problems() -> None:
     with pytest.raises(OptionsError, match="spill_max"):
         BudgetOptions(spill_max=-1)
     assert Options.tiny().fanout_max < Options().fanout_max
+
+
+def test_the_trees_that_fill_the_memory_are_refused_first() -> None:
+    assert refuse_at(CAPPED, 2000, 1500, 3) == CAPPED.memory_max
+    assert refuse_at(CAPPED, 2000, 1000, 2) == CAPPED.memory_max
+    assert refuse_at(CAPPED, 2000, 999, 2) == 1.0625 * (CAPPED.memory_max or 0)
