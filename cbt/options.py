@@ -24,10 +24,10 @@ class Options:
     """Columns of one block: what is decompressed at once, per run that takes part in a merge."""
     slice_bytes: int = 32 * KIB
     """What an inner node waits for, per child, before it passes its runs on: smaller pieces cost more than they hold."""
-    leaf_bytes_max: int = 4 * MIB
+    leaf_bytes_max: int = 8 * MIB
     """The aggregated run of a leaf; a larger one is split."""
     fanout_max: int = 256
-    """Children of an inner node: 256 leaves are a gigabyte, so trees are two levels deep in practice. Many children are
+    """Children of an inner node: 256 leaves are two gigabytes, so trees are two levels deep in practice. Many children are
     fine since merging costs one comparison per doubling of runs."""
     pending_runs_max: int = 48
     """Runs that wait in a node to be merged."""
@@ -36,7 +36,7 @@ class Options:
     more of them twice."""
     batch_groups_max: int = 64 * KIB
     """Groups of one batch of a snapshot."""
-    batch_bytes_max: int = 8 * MIB
+    batch_bytes_max: int = 2 * MIB
     """Bytes of one batch of a snapshot, and of one run for the wire."""
 
     def __post_init__(self) -> None:

@@ -10,8 +10,8 @@ from cbt.codec import compress, expand
 from cbt.spill import Extent, SpillFile
 from cython_ext.run import RunShape, block_head, check_sum, compress_block, expand_block, expanded_size
 
-BLOCK_OVERHEAD_BYTES = 160
-"""What a block takes beside its bytes: the objects that refer to it."""
+BLOCK_OVERHEAD_BYTES = 420
+"""What a block takes beside its bytes: the objects that refer to it, as measured. Many small blocks are mostly this."""
 
 _moving = Lock()
 """Held while a block changes its place, never while bytes are made: trees of several threads may share a block."""

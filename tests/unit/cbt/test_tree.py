@@ -190,18 +190,20 @@ def spilled(tmp_path: Path, **changes: object) -> Budget:
 
 
 def test_beyond_the_cap_blocks_go_to_disk(tmp_path: Path) -> None:
-    budget = spilled(tmp_path)
-    trees = [tree_of(budget, SMALL) for _ in range(3)]
+    budget = spilled(tmp_path, memory_max=300_000)
+    options = Options(table_bytes_max=8000, block_bytes=8000, slice_bytes=4000, leaf_bytes_max=64_000)
+    trees = [tree_of(budget, options) for _ in range(3)]
     peak = 0
-    for start in range(0, 6000, 100):
+    for start in range(0, 40_000, 400):
         for number, tree in enumerate(trees):
-            feed(tree, range(start, start + 100 * (number + 1)))
+            feed(tree, range(start, start + 400 * (number + 1)))
             peak = max(peak, budget.used_bytes)
-    assert all(tree.stats().spilled_bytes > 0 for tree in trees)
+    assert sum(tree.stats().spilled_bytes for tree in trees) > 400_000
     for number, tree in enumerate(trees):
         check(tree)
-        assert sum(counts(tree).values()) == 6000 * (number + 1)
-    assert peak < 60_000
+        assert tree.stats().spilled_bytes > 0
+        assert sum(counts(tree).values()) == 40_000 * (number + 1)
+    assert peak < 330_000
     assert budget.spill_file is not None
     budget.spill_file.check()
     assert list(tmp_path.iterdir()) == []
