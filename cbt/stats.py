@@ -21,8 +21,6 @@ class Counters:
     """Groups in blocks made, each time they were."""
     blocks_compressed: int = 0
     blocks_spilled: int = 0
-    blocks_read: int = 0
-    """Blocks read back from disk."""
 
 
 @dataclass(frozen=True)
