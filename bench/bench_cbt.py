@@ -218,6 +218,46 @@ def _compiled() -> Path:
     return library
 
 
+def _panes(make: Callable[[], Callable[[], Any]]) -> Contestant:
+    """Many small ones, as panes are: made, given three groups, kept."""
+
+    def prepare(sizes: Mapping[str, int]) -> Any:
+        import cbt.tree  # noqa: F401
+        from cython_ext.column import Column
+        from job.types import Kind
+
+        names = Column.from_list(Kind.STRING, ["GET", "HEAD", "POST"])
+        return sizes["panes"], make(), names, Column.from_list(Kind.BIGINT, [1, 2, 3])
+
+    def run(prepared: Any) -> Answer:
+        count, pane, names, values = prepared
+        panes = [pane() for _ in range(count)]
+        for each in panes:
+            each.update([names], [None, values], [None, None], 3)
+        return [sum(map(len, panes))]
+
+    return Contestant(run, prepare)
+
+
+def _small_tree() -> Callable[[], Any]:
+    from cbt.aggregate import StateKind
+    from cbt.budget import Budget
+    from cbt.options import BudgetOptions
+    from cbt.tree import Tree
+    from job.types import Kind
+
+    budget = Budget(BudgetOptions())
+    return lambda: Tree([Kind.STRING], [StateKind.COUNT, StateKind.SUM], budget=budget)
+
+
+def _small_table() -> Callable[[], Any]:
+    from cbt.aggregate import StateKind
+    from cython_ext.groups import GroupTable
+    from job.types import Kind
+
+    return lambda: GroupTable([Kind.STRING], [StateKind.COUNT, StateKind.SUM])
+
+
 def _lacks_sparsehash() -> str:
     try:
         _compiled()
@@ -286,6 +326,15 @@ BENCHMARKS = {
         groups=_groups,
         sizes={"events": 5_000_000, "keys": 1_000_000},
         smoke={"events": 20_000, "keys": 4_000},
+    ),
+    "panes": Benchmark(
+        title="Small panes of three groups each",
+        unit="panes",
+        units=lambda sizes: sizes["panes"],
+        contestants={"trees": _panes(_small_tree), "group tables": _panes(_small_table)},
+        sizes={"panes": 100_000},
+        smoke={"panes": 1_000},
+        groups=_groups,
     ),
 }
 
