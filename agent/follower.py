@@ -348,8 +348,10 @@ class Follower:
         for number in (effect.handle, effect.other):
             handle = self._handles.get(number)
             if handle is not None:
-                with contextlib.suppress(OSError):
-                    pieces.append(os.pread(handle.fd, effect.size_bytes, effect.offset))
+                with contextlib.suppress(OSError, *BROKEN):
+                    done = handle.read(effect.offset, effect.size_bytes)
+                    if done is not None and done[0] == effect.offset:
+                        pieces.append(done[1])
         if len(pieces) < 2 or min(len(piece) for piece in pieces) < effect.size_bytes:
             return Compared(effect.handle, None)
         return Compared(effect.handle, pieces[0] == pieces[1])

@@ -1,7 +1,7 @@
 """Following files that are renamed, truncated, copied, compressed and deleted while they grow: a pure automaton.
 
 `Tail.handle(event, now_s)` takes what happened in the file system and returns what to do there, and what was found: lines,
-gaps, rotations. It opens no file and reads no clock; agent.folder does. docs/TAIL.md says what it promises.
+gaps, rotations. It opens no file and reads no clock; agent.follower does. docs/TAIL.md says what it promises.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agent.errors import InvariantError
-from agent.tail_core import NEVER_READ, READABLE, UNDECIDED, TailCore
+from agent.tail_core import NEVER_READ, READABLE, UNDECIDED
 from agent.tail_events import (
     Close,
     Compared,
@@ -34,6 +34,7 @@ from agent.tail_events import (
     Turn,
 )
 from agent.tail_file import File
+from agent.tail_kin import TailKin
 from agent.tail_life import FileCause, FileState, LogCause, LogState
 from agent.tail_logs import Position, digest
 from agent.tail_options import TailOptions
@@ -42,7 +43,7 @@ _UNKNOWN = UNDECIDED | {FileState.DENIED}
 _RESTLESS = _UNKNOWN | {FileState.DRAINING}
 
 
-class Tail(TailCore):
+class Tail(TailKin):
     """Follows files. Every line is delivered once while this object lives, or once over several lives by `position`;
     bytes that could not be reached are reported as Gap. O(files) per listing, O(1) per read.
     """
@@ -116,11 +117,17 @@ class Tail(TailCore):
             groups.setdefault((seen.device, seen.inode), []).append(seen)
         known = list(self.files.values())
         gone = [file for file in known if file.place not in groups]
+        if self._listings == 1:
+            for log in self.logs:
+                log.away = None if log.place in groups else 1
+                if log.place in groups and log.path not in (seen.path for seen in groups[log.place]):
+                    log.moved_in = 1
         for file in known:
             if file.place in groups:
                 self._relisted(file, groups.pop(file.place))
         for group in groups.values():
             file = File(group[0], self._now, self._initial)
+            file.found_in = self._listings
             file.seen_again(group, self._now)
             self.files[file.place] = file
         self._initial = False
@@ -140,29 +147,40 @@ class Tail(TailCore):
     def _unlisted(self, file: File) -> None:
         if file.listed:
             file.listed, file.unlisted_at = False, self._now
+            if file.log is not None:
+                file.log.away = self._listings
         if file.state in (FileState.READING, FileState.CAUGHT_UP):
             file.move(FileCause.UNLISTED)
             file.read_at = self._now
             self._enqueue(file)
         elif file.state in (FileState.FOUND, FileState.DENIED, FileState.CLOSED):
             self._vanished(file)
-        elif file.state is FileState.EMPTY:
+        elif file.state is FileState.EMPTY and file.size_bytes == 0:
             self._drop(file, FileCause.UNLISTED)
+        elif file.state is FileState.EMPTY:
+            file.move(FileCause.GREW)  # half a line is all it will have
+            self._probe(file)
         elif file.state is FileState.HELD:
             self._unlisted_while_held(file)
 
     def _unlisted_while_held(self, file: File) -> None:
+        """What is left of it is only in our hands: it is kept until it is known to be a copy, or not."""
         log = file.held_by
         assert log is not None
-        if file.compressed or not self._surpasses(file.size_bytes, log):
-            if log.state is LogState.LIVE:
-                self._drop(file, FileCause.UNLISTED)
-                return
-        elif log.state is LogState.LIVE:
-            file.cleared.append(log)
-        file.move(FileCause.DIFFERS)
-        file.held_by = None
-        self._probe(file)
+        if file.asked is not None:
+            return
+        if log.state is not LogState.LIVE:
+            self._unhold(file, FileCause.DIFFERS)
+            self._probe(file)
+            return
+        self._review(file)
+        if file.held_by is not log:
+            return
+        proven = file.compressed or file.compared_bytes == file.end_bytes
+        if proven or self._now - file.unlisted_at >= self.options.drain_s:
+            if not proven:
+                self._maybe_lost(file, file.evidence_bytes, file.evidence_bytes)
+            self._drop(file, FileCause.UNLISTED)
 
     def _vanished(self, file: File) -> None:
         """A file without a descriptor is gone."""
@@ -178,16 +196,19 @@ class Tail(TailCore):
         if file.listed_bytes > start and not file.compressed:
             # What was in it may come back in a file not known yet, so then its bytes are not said to be missing.
             hope = any(
-                other.state in _UNKNOWN or other.found_at >= file.unlisted_at for other in self.files.values()
+                other.state in _UNKNOWN or other.found_in >= file.found_in for other in self.files.values()
             )
             key = FileKey(*file.place, digest(b"").hex(), NEVER_READ)
             self._emit(Gap(key, file.path, start, start if hope else file.listed_bytes, "unreadable", hope))
 
     def _relisted(self, file: File, group: list[Seen]) -> None:
-        file.seen_again(group, self._now)
+        if file.seen_again(group, self._now) and file.log is not None and file.log.moved_in is None:
+            file.log.moved_in = self._listings
         if file.state is FileState.DRAINING:
             file.move(FileCause.RELISTED)
             file.final = False
+            if file.log is not None:
+                file.log.away = None
             self._enqueue(file)
         # A closed file that has changed, too, may be another one with the same inode: reading it will tell.
         if not file.fresh and (file.handle is not None or file.stat == file.failed_stat):
@@ -370,6 +391,8 @@ class Tail(TailCore):
         file.asked = None
         if file.state is FileState.PROBING:
             self._probed(file, event)
+        elif file.state is FileState.HELD:
+            self._measured(file, event)
         elif file.state in READABLE:
             self._read_on(file, event)
 
@@ -381,10 +404,15 @@ class Tail(TailCore):
 
     def _on_read_failed(self, event: ReadFailed) -> None:
         file = self.open_files.get(event.handle)
-        if file is not None and file.asked is not None:
+        if file is not None and file.state is FileState.HELD:
+            file.asked = None  # an archive that is being written: it will change
+        elif file is not None and file.asked is not None:
             self._refuse(file, FileCause.FAILED, event.message)
             if not file.compressed:
                 file.failed_stat = None
+            elif file.log is not None:  # a broken archive: the rest may be in another file
+                log, file.log = file.log, None
+                self._lose(log, LogCause.VANISHED, "unreadable", open_ended=True)
 
     def _on_start_found(self, event: StartFound) -> None:
         file = self.open_files.get(event.handle)
@@ -398,7 +426,7 @@ class Tail(TailCore):
             return
         home = self.files.get(file.held_by.place) if file.held_by.place is not None else None
         if event.same:
-            file.compared_bytes = file.size_bytes
+            file.compared_bytes = file.end_bytes or 0
         elif home is not None and home.state in READABLE | {FileState.CAUGHT_UP}:
             # Different, or the log's own file was cut and has grown again: it must prove itself before that counts.
             file.differs = home.unproven = True

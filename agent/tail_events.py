@@ -100,7 +100,8 @@ class StartFound(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """The answer to Compare; `same` is None when one of the files does not reach so far."""
+    """The answer to Compare; `same` is None when that cannot be told now: a file ends before, or is not unpacked
+    so far yet."""
 
     handle: int
     same: bool | None
@@ -148,7 +149,7 @@ class FindStart(NamedTuple):
 
 
 class Compare(NamedTuple):
-    """Compare the same range of two plain files; answered by Compared."""
+    """Compare the same range of two files; answered by Compared."""
 
     handle: int
     other: int

@@ -25,11 +25,12 @@ class File:
     """One inode. `log` is what is read from it, `held_by` the log it may be a copy of; never both."""
 
     __slots__ = (
-        "asked", "cleared", "compared_bytes", "compressed", "differs", "dirty", "evidence_bytes",
-        "failed_stat", "final", "first_bytes", "found_at", "fresh", "grown_at", "handle", "head", "held_by",
-        "held_stat", "held_state", "initial", "known_bytes", "listed", "listed_bytes", "log", "moved", "mtime_ns", "paths",
-        "pending", "place", "probing", "queued", "read_at", "read_to", "retry_at", "size_bytes", "starting",
-        "stat", "state", "troubled", "unlinked", "unlisted_at", "unproven", "want", "whole",
+        "asked", "awaited", "beside", "cleared", "compared_bytes", "compared_to", "compressed", "differs", "dirty",
+        "evidence_bytes", "failed_stat", "final", "first_bytes", "found_in", "fresh", "grown_at", "half_bytes",
+        "handle", "head", "held_by", "held_offset", "held_stat", "held_state", "initial", "known_bytes", "listed",
+        "listed_bytes", "log", "measured_bytes", "mtime_ns", "paths", "pending", "place", "probing", "queued",
+        "read_at", "read_to", "retry_at", "size_bytes", "starting", "stat", "state", "troubled", "unlinked",
+        "unlisted_at", "unpacked_bytes", "unproven", "unsure", "want", "whole",
     )  # fmt: skip
 
     def __init__(self, seen: Seen, now_s: float, initial: bool) -> None:
@@ -39,7 +40,7 @@ class File:
         self.handle: int | None = None
         self.log: Log | None = None
         self.initial, self.first_bytes = initial, seen.size_bytes
-        self.found_at, self.listed, self.unlisted_at = now_s, True, now_s
+        self.listed, self.unlisted_at = True, now_s
         self.listed_bytes, self.grown_at = seen.size_bytes, now_s
         self.stat = (seen.size_bytes, seen.mtime_ns)  # as listed; for those that are not open
         self.size_bytes, self.mtime_ns = seen.size_bytes, seen.mtime_ns  # as of the descriptor
@@ -48,13 +49,20 @@ class File:
         self.head, self.known_bytes = b"", 0  # what probing has shown: first bytes, and how far it reaches at least
         self.held_by: Log | None = None
         self.cleared: list[Log] = []  # logs that it is no copy of, although it began alike
-        self.held_stat = self.stat
+        self.beside: list[Log] = []  # logs that it appeared beside, as copies do
+        self.compared_to: Log | None = None
+        self.measured_bytes = -1
+        self.unsure = False  # counted as perhaps missing
+        self.held_stat, self.held_offset = self.stat, 0
         self.held_state: LogState | None = None
         self.evidence_bytes, self.compared_bytes = 0, -1
+        self.awaited: File | None = None  # must be judged first
+        self.unpacked_bytes: int | None = None  # its size unpacked, once known
         self.differs = self.whole = False
+        self.half_bytes = 0  # what there is of its first line, while that is not whole
         self.read_to, self.read_at, self.want = 0, now_s, 0
         self.queued = self.dirty = self.pending = False
-        self.moved = False  # renamed since it was found
+        self.found_in = 0  # the number of the listing it was found in
         self.unproven = False  # changed since it was last read
         self.asked: tuple[int, int] | None = None  # the read under way
         self.retry_at = now_s
@@ -65,6 +73,11 @@ class File:
         return self.paths[0]
 
     @property
+    def end_bytes(self) -> int | None:
+        """Where its content ends, in bytes of the log; None while a compressed file was not unpacked to there."""
+        return self.unpacked_bytes if self.compressed else self.size_bytes
+
+    @property
     def partial(self) -> bool:
         """Whether half a line waits at its end."""
         return self.log is not None and self.read_to > self.log.offset
@@ -72,17 +85,17 @@ class File:
     def move(self, cause: FileCause) -> None:
         self.state = step(FILE_LIFE, self.state, cause)
 
-    def seen_again(self, group: list[Seen], now_s: float) -> None:
-        """Its paths and size in a new listing."""
+    def seen_again(self, group: list[Seen], now_s: float) -> bool:
+        """Its paths and size in a new listing. Whether it was renamed."""
         names = [seen.path for seen in group]
         kept = [path for path in self.paths if path in names]
-        self.moved = self.moved or not kept
         self.paths = tuple(dict.fromkeys(kept + names))
         seen = group[-1]
         if seen.size_bytes != self.listed_bytes:
             self.listed_bytes, self.grown_at = seen.size_bytes, now_s
         self.stat = (seen.size_bytes, seen.mtime_ns)
         self.listed = True
+        return not kept
 
     @property
     def needs_handle(self) -> bool:

@@ -37,7 +37,7 @@ class FileCause(Enum):
     REOPENED = "reopened"
     REFUSED = "refused"
     MISSED = "missed"
-    NO_BYTES = "no bytes"
+    NO_LINE = "no whole line"
     NEW_LOG = "new log"
     SAME_LOG = "same log"
     MAYBE_COPY = "maybe a copy"
@@ -46,6 +46,7 @@ class FileCause(Enum):
     GREW = "grew"
     END = "end"
     CHANGED = "content changed"
+    HANDED_OVER = "log goes on elsewhere"
     FAILED = "read failed"
     UNLISTED = "unlisted"
     RELISTED = "relisted"
@@ -83,7 +84,7 @@ FILE_LIFE: Mapping[FileState, Mapping[FileCause, FileState]] = {
     },
     _F.DENIED: {_C.OPEN: _F.OPENING, _C.UNLISTED: _F.GONE},
     _F.PROBING: {
-        _C.NO_BYTES: _F.EMPTY,
+        _C.NO_LINE: _F.EMPTY,
         _C.NEW_LOG: _F.READING,
         _C.SAME_LOG: _F.READING,
         _C.MAYBE_COPY: _F.HELD,
@@ -97,13 +98,19 @@ FILE_LIFE: Mapping[FileState, Mapping[FileCause, FileState]] = {
         _C.UNLISTED: _F.GONE,
     },
     _F.READING: {
+        _C.NO_LINE: _F.EMPTY,
         _C.END: _F.CAUGHT_UP,
         _C.KNOWN: _F.CLOSED,
         _C.CHANGED: _F.PROBING,
         _C.FAILED: _F.DENIED,
         _C.UNLISTED: _F.DRAINING,
     },
-    _F.CAUGHT_UP: {_C.GREW: _F.READING, _C.UNLISTED: _F.DRAINING, _C.IDLE: _F.CLOSED},
+    _F.CAUGHT_UP: {
+        _C.GREW: _F.READING,
+        _C.HANDED_OVER: _F.PROBING,
+        _C.UNLISTED: _F.DRAINING,
+        _C.IDLE: _F.CLOSED,
+    },
     _F.DRAINING: {_C.RELISTED: _F.READING, _C.CHANGED: _F.PROBING, _C.FAILED: _F.DENIED, _C.DONE: _F.GONE},
     _F.CLOSED: {_C.OPEN: _F.OPENING, _C.UNLISTED: _F.GONE},
     _F.GONE: {},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -46,12 +46,13 @@ class Position(msgspec.Struct, frozen=True):
 
 class Probe(NamedTuple):
     """A test whether a file holds `log`: the hash of the `proof_bytes` before `at` is `proof`; `whole` when nothing
-    delivered lies behind `at`."""
+    delivered lies behind `at`. `offset`: how much was delivered when the test was made up."""
 
     log: Log
     at: int
     proof: bytes
     whole: bool
+    offset: int
 
 
 class Log:
@@ -60,8 +61,9 @@ class Log:
     """
 
     __slots__ = (
-        "gap_bytes", "head", "ignored", "key", "landmarks", "lost_at", "offset", "open_ended", "path", "place", "proof",
-        "proof_bytes", "reason", "seen_bytes", "skipping", "state",
+        "away", "born", "copies", "gap_bytes", "head", "ignored", "key", "landmarks", "lost_at", "moved_in",
+        "offset", "open_ended", "packed", "path", "place", "proof", "proof_bytes", "proven", "reason",
+        "seen_bytes", "skipping", "state",
     )  # fmt: skip
 
     def __init__(self, key: FileKey, path: str, head: bytes, offset: int, proof_bytes: int) -> None:
@@ -72,11 +74,21 @@ class Log:
         self.landmarks: dict[int, bytes] = {}
         self.seen_bytes = offset
         self.state = LogState.LIVE
-        self.skipping = self.ignored = self.open_ended = False
+        self.skipping = self.ignored = self.open_ended = self.packed = False
         self.lost_at = 0.0
         self.reason: Reason = "truncated"
         self.gap_bytes = -1
         """Bytes counted as gap when the log was given up; -1: it was not."""
+        self.away: int | None = None
+        """The number of the listing in which its file was missing first; None while it is listed."""
+        self.born = path
+        """The path of its file when it was found there: what comes to that path later is its successor, no copy."""
+        self.moved_in: int | None = None
+        """The number of the listing in which its file was renamed first."""
+        self.proven: int | None = None
+        """Where reading went on in a file that only a few equal bytes speak for; None: it is the right one for sure."""
+        self.copies: set[Any] = set()
+        """Files that are held because they may be copies of it."""
 
     def move(self, cause: LogCause) -> None:
         self.state = step(LOG_LIFE, self.state, cause)
@@ -121,17 +133,17 @@ class Log:
         if self.head[:shared] != head[:shared]:
             return None
         if self.ignored:
-            return Probe(self, shared, b"", len(head) >= len(self.head))
+            return Probe(self, shared, b"", len(head) >= len(self.head), self.offset)
         if self.offset <= shared:
-            return Probe(self, shared, b"", True)
+            return Probe(self, shared, b"", True, self.offset)
         if len(head) < len(self.head):
-            return Probe(self, shared, b"", False)
+            return Probe(self, shared, b"", False, self.offset)
         if (size_bytes is None or size_bytes >= self.offset) and self.proof is not None:
-            return Probe(self, self.offset, self.proof, True)
+            return Probe(self, self.offset, self.proof, True, self.offset)
         known = [at for at in self.landmarks if size_bytes is None or at <= size_bytes]
         if known:
-            return Probe(self, max(known), self.landmarks[max(known)], False)
-        return Probe(self, shared, b"", False)
+            return Probe(self, max(known), self.landmarks[max(known)], False, self.offset)
+        return Probe(self, shared, b"", False, self.offset)
 
     def position(self) -> LogPosition:
         return LogPosition(
@@ -174,6 +186,10 @@ class Catalogue:
         self.added += 1
         log = self._logs[key] = Log(key, path, head, offset, self._proof_bytes)
         return log
+
+    def remove(self, log: Log) -> None:
+        """Forgets a log of which nothing was delivered."""
+        del self._logs[log.key]
 
     def probes(self, head: bytes, size_bytes: int | None) -> list[Probe]:
         """The tests that decide whose content a file is, nearest first. O(logs)."""

@@ -32,6 +32,7 @@ from agent.tail_events import (
     Trouble,
     Turn,
 )
+from agent.tail_logs import digest
 from agent.tail_options import TailOptions
 
 LIVE = "access.log"
@@ -80,6 +81,7 @@ class World:
         self.ends: dict[FileKey, int] = {}
         self.homes: dict[FileKey, set[int]] = {}
         self.list_wanted = False
+        self.head_bytes = 0
 
     # --- the file system ---
 
@@ -125,8 +127,8 @@ class World:
             self.free.append(inode.number)
 
     def truncate(self, inode: Inode) -> None:
-        begun = any(log.place == (1, inode.number) and log.offset > 0 for log in self.tail.logs)
-        if not inode.opened or not begun:  # at most its head was read: nobody can tell what else was in it
+        begun = any(log.place == (1, inode.number) and log.offset > self.head_bytes for log in self.tail.logs)
+        if not inode.opened or not begun:  # at most the head that all logs share: nobody can tell what else was in it
             self.knowable.difference_update(inode.data.splitlines(keepends=True))
         inode.past.append(inode.data)
         inode.opened = False
@@ -193,9 +195,7 @@ class World:
             self.knowable.update(inode.data.splitlines(keepends=True))
 
     def tell(self, event: Event) -> None:
-        for inode in self.handles.values():
-            if inode.opened:
-                self._know(inode)
+        self._observed(event)
         for effect in self.tail.handle(event, self.now_s):
             if isinstance(effect, Deliver):
                 self._delivered(effect)
@@ -217,6 +217,14 @@ class World:
                 self.homes.setdefault(log.key, set()).add(log.place[1])
         check(self.tail)
 
+    def _observed(self, event: Event) -> None:
+        """Looking at a file, or reading in it, is a chance to read all of it; a hint or a turn is none."""
+        looked = [looked.handle for looked in event.opened] if isinstance(event, Listed) else [getattr(event, "handle", 0)]
+        for handle in () if isinstance(event, Modified) else looked:
+            inode = self.handles.get(handle)
+            if inode is not None and inode.opened:
+                self._know(inode)
+
     def run(self, count: int = 1000) -> None:
         """Carries out pending effects, and those that follow from them."""
         while self.pending and count > 0:
@@ -231,7 +239,7 @@ class World:
     def _compare(self, effect: Compare) -> Event:
         stop = effect.offset + effect.size_bytes
         both = [self.handles[number].data[effect.offset : stop] for number in (effect.handle, effect.other)
-                if number in self.handles]  # fmt: skip
+                if number in self.handles and self.handles[number].complete]  # fmt: skip
         if len(both) < 2 or min(len(data) for data in both) < effect.size_bytes:
             return Compared(effect.handle, None)
         return Compared(effect.handle, both[0] == both[1])
@@ -270,12 +278,14 @@ class World:
     def restart(self) -> None:
         """A new tail goes on from the old one's position."""
         position = self.tail.position()
-        logged = {log.place for log in self.tail.logs}
+        logged = {log.place for log in self.tail.logs if log.offset > self.head_bytes}
         for inode in self.everyone:
+            kept = (1, inode.number) in logged
+            # The next tail cannot know what was there, if the position names nothing that was read of it.
+            unknown = ([] if kept else inode.past) + ([] if kept and inode.opened else [inode.data])
+            for content in unknown:
+                self.knowable.difference_update(content.splitlines(keepends=True))
             inode.opened = False
-            if (1, inode.number) not in logged:  # the next tail cannot know that it was there
-                for content in [*inode.past, inode.data]:
-                    self.knowable.difference_update(content.splitlines(keepends=True))
         self.pending.clear()
         for handle in list(self.handles):
             self._release(self.handles.pop(handle))
@@ -315,6 +325,8 @@ class World:
                 continue
             for content in [*inode.past, inode.data]:
                 at = 0
+                if not open_ended and not self._begins(content, gap.key.head):
+                    continue
                 for line in content.splitlines(keepends=True):
                     end = at + len(line)
                     inside = end > gap.start if open_ended else gap.start <= at and end <= gap.stop
@@ -323,6 +335,10 @@ class World:
                         found.append(line)
                     at = end
         return found
+
+    def _begins(self, content: bytes, head: str) -> bool:
+        """Whether `head` hashes some first bytes of the content."""
+        return any(digest(content[:stop]).hex() == head for stop in range(self.options.proof_bytes + 1))
 
     def settle(self) -> None:
         """Nobody writes or moves anything any more; the tail gets all the time it needs."""
