@@ -6,35 +6,21 @@ starts at a line and no byte is copied; compressed ones are read as streams and 
 
 from __future__ import annotations
 
-import bz2
 import glob
-import gzip
-import lzma
 import os
 import sys
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from stat import S_ISREG
-from typing import IO, BinaryIO, NamedTuple, cast
+from typing import BinaryIO, NamedTuple
 
-import zstandard
-
+from agent.compression import BROKEN, MAGIC_BYTES, GzipStream, Stream, compression_of, unpacked
 from agent.errors import InputError
-from agent.zstd_stream import ZstdStream
 
 BLOCK_BYTES = 1 << 20
 """Bytes of a block: about the size of a core's second-level cache."""
 LINE_BYTES_MAX = 4 << 20
 """A longer line is handed over cut (the scan rejects it as too_long) and skipped to its end."""
 STDIN = "-"
-
-_MAGIC: tuple[tuple[bytes, str], ...] = (
-    (b"\x1f\x8b", "gzip"),
-    (b"\x28\xb5\x2f\xfd", "zstd"),
-    (b"BZh", "bzip2"),
-    (b"\xfd7zXZ\x00", "xz"),
-)
-_BROKEN = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zstandard.ZstdError)
 
 
 class Block(NamedTuple):
@@ -83,8 +69,8 @@ class LogFile:
             self._raw = self._open(path)
             self._fd = self._raw.fileno()
             self.size_bytes = os.fstat(self._fd).st_size if self._raw.seekable() else None
-            magic = self._raw.peek(8)[:8]  # type: ignore[attr-defined]
-            self.compression = next((kind for start, kind in _MAGIC if magic.startswith(start)), "none")
+            magic = self._raw.peek(MAGIC_BYTES)[:MAGIC_BYTES]  # type: ignore[attr-defined]
+            self.compression = compression_of(magic) or "none"
             # Standard input may be a file of which somebody else has read the start.
             is_at_start = self.size_bytes is not None and self._raw.tell() == 0
             self._positioned = self.compression == "none" and is_at_start
@@ -93,7 +79,7 @@ class LogFile:
         except InputError:
             self.close()
             raise
-        except (OSError, *_BROKEN) as error:
+        except (OSError, *BROKEN) as error:
             self.close()
             raise _input_error(path, error) from error
 
@@ -106,18 +92,10 @@ class LogFile:
         self._closers.append(raw.close)
         return raw
 
-    def _decompressed(self) -> IO[bytes]:
-        stream: IO[bytes]
-        if self.compression == "gzip":
-            stream = cast("IO[bytes]", gzip.GzipFile(fileobj=self._raw))
-        elif self.compression == "zstd":
-            stream = cast("IO[bytes]", ZstdStream(self._raw))
-        elif self.compression == "bzip2":
-            stream = bz2.BZ2File(self._raw)
-        elif self.compression == "xz":
-            stream = lzma.LZMAFile(self._raw)  # noqa: SIM115
-        else:
+    def _decompressed(self) -> Stream:
+        if self.compression == "none":
             return self._raw
+        stream = unpacked(self._raw, self.compression)
         self._closers.insert(0, stream.close)
         return stream
 
@@ -133,11 +111,16 @@ class LogFile:
             return self.offset
         return self._raw.tell()
 
+    @property
+    def garbage(self) -> bool:
+        """Whether bytes behind the end of the compressed data were met, and ignored, as gzip(1) does."""
+        return isinstance(self._stream, GzipStream) and self._stream.garbage
+
     def blocks(self) -> Iterator[Block]:
         """All bytes of the file as blocks of whole lines. Raises InputError where the file cannot be read on."""
         try:
             yield from self._positioned_blocks() if self._positioned else self._stream_blocks()
-        except (OSError, *_BROKEN) as error:
+        except (OSError, *BROKEN) as error:
             raise _input_error(self.path, error) from error
 
     def _positioned_blocks(self) -> Iterator[Block]:
@@ -255,7 +238,7 @@ class Inputs:
         return sum(each.st_size for each in status) if all(S_ISREG(each.st_mode) for each in status) else None
 
 
-def _read_full(stream: IO[bytes], size: int) -> bytes:
+def _read_full(stream: Stream, size: int) -> bytes:
     """`size` bytes, or all there are: a pipe hands them out in pieces."""
     parts: list[bytes] = []
     while size > 0 and (part := stream.read(size)):
@@ -271,6 +254,6 @@ def _input_error(path: str, error: BaseException) -> InputError:
         return InputError(path, "permission denied; logs are often readable by root and the group adm only")
     if isinstance(error, EOFError):
         return InputError(path, "the compressed data ends too early; the file was cut off, copy it again")
-    if isinstance(error, _BROKEN):
+    if isinstance(error, BROKEN):
         return InputError(path, f"the compressed data is damaged ({error}); copy the file again")
     return InputError(path, getattr(error, "strerror", None) or str(error))

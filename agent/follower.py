@@ -18,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
+from agent.compression import BROKEN, MAGIC_BYTES, compression_of
 from agent.inotify import FILE_MASK, FOLDER_MASK, IGNORED, MODIFY, OVERFLOW, Inotify
 from agent.tail import Tail
 from agent.tail_events import (
@@ -49,7 +50,7 @@ from agent.tail_events import (
 )
 from agent.tail_logs import Position
 from agent.tail_options import TailOptions
-from agent.unpacking import BROKEN, MAGIC_BYTES, PackedFile, compression_of
+from agent.unpacking import PackedFile
 
 Found = Deliver | Gap | Recovered | Rotated | Trouble
 StartFinder = Callable[[int, int], int]
@@ -68,10 +69,11 @@ UNPACK_BYTES_MAX = 4 << 20
 class Handle:
     """An open descriptor. `packed` is None for plain files; `certain` is False while it is too short to tell."""
 
-    __slots__ = ("certain", "fd", "packed", "watch")
+    __slots__ = ("certain", "fd", "garbage_told", "packed", "path", "watch")
 
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
+    def __init__(self, fd: int, path: str) -> None:
+        self.fd, self.path = fd, path
+        self.garbage_told = False
         self.watch = -1
         self.packed: PackedFile | None = None
         self.certain = False
@@ -122,6 +124,8 @@ class Follower:
         self._handles: dict[int, Handle] = {}
         self._effects: deque[Effect] = deque()
         self._found: list[Found] = []
+        self.garbage_count = 0
+        """Archives with bytes behind their end that are no compressed data; each is told as Trouble, too."""
         self._listed_at: float | None = None
         self._list_wanted = True
         self._polled_at = 0.0
@@ -307,7 +311,7 @@ class Follower:
             return OpenFailed(effect.handle, True, "no such file")
         except OSError as error:
             return OpenFailed(effect.handle, False, error.strerror or str(error))
-        handle = Handle(fd)
+        handle = Handle(fd, effect.path)
         try:
             handle.identify()
             found = os.fstat(fd)
@@ -332,6 +336,10 @@ class Follower:
             return ReadFailed(effect.handle, error.strerror or str(error))
         if done is None:
             return ReadPending(effect.handle)
+        if handle.packed is not None and handle.packed.garbage and not handle.garbage_told:
+            handle.garbage_told = True
+            self.garbage_count += 1
+            self._found.append(Trouble(handle.path, "bytes behind the end of the compressed data are ignored"))
         return ReadDone(effect.handle, *done, handle.packed is not None)
 
     def _start(self, effect: FindStart) -> Event:

@@ -310,14 +310,15 @@ class Tail(TailKin):
             return self._now >= file.retry_at and file.stat != file.failed_stat
         if file.state is FileState.CLOSED:
             return file.stat != file.failed_stat
-        return file.state is FileState.FOUND
+        return file.state is FileState.FOUND and not file.shelved
 
     def _spare(self) -> bool:
         """Closes the file that has rested longest."""
         resting = [
             file
             for file in self.open_files.values()
-            if file.state is FileState.CAUGHT_UP and not file.partial and file.size_bytes == file.read_to
+            if (file.state is FileState.CAUGHT_UP and not file.partial and file.size_bytes == file.read_to)
+            or (file.state is FileState.EMPTY and file.listed and file.size_bytes == 0)
         ]
         if not resting:
             return False
@@ -325,7 +326,7 @@ class Tail(TailKin):
         return True
 
     def _give_up_lost(self) -> None:
-        if any(file.state in UNDECIDED for file in self.files.values()):
+        if any(file.state in UNDECIDED and not file.shelved for file in self.files.values()):
             return
         for log in self.logs.lost():
             if self._now - log.lost_at >= self.options.lost_wait_s:
@@ -459,8 +460,7 @@ class Tail(TailKin):
                 self._ask(file, *file.asked)
                 budget -= self.options.read_bytes
             elif file.state in READABLE and file.asked is None:
-                budget -= file.want
-                self._request(file)
+                budget -= self._request(file)
 
 
 def check(tail: Tail) -> None:

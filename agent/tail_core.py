@@ -26,6 +26,7 @@ from agent.tail_options import TailOptions
 
 READABLE = frozenset({FileState.READING, FileState.DRAINING})
 UNDECIDED = frozenset({FileState.FOUND, FileState.OPENING, FileState.PROBING})
+_READ_BYTES_MIN = 4096
 NEVER_READ = -1
 """The generation in the key of a gap in a file that never came to be read."""
 
@@ -72,11 +73,15 @@ class TailCore(ABC):
         else:
             self._ready.append(file)
 
-    def _request(self, file: File) -> None:
-        """Reads on, with the bytes before the offset that prove that the file still holds its log."""
+    def _request(self, file: File) -> int:
+        """Reads on, with the bytes before the offset that prove that the file still holds its log. Returns the bytes asked
+        for: not many of a file that is not known to have many, so that a turn has room for thousands of those."""
         assert file.log is not None
-        start = file.log.read_offset
-        self._ask(file, start, file.log.offset - start + file.want)
+        start, want = file.log.read_offset, file.want
+        if not file.compressed:
+            want = min(want, max(_READ_BYTES_MIN, file.size_bytes - file.log.offset + 1))
+        self._ask(file, start, file.log.offset - start + want)
+        return want
 
     # --- the other half: agent.tail_kin ---
 

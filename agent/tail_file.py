@@ -73,6 +73,11 @@ class File:
         return self.paths[0]
 
     @property
+    def shelved(self) -> bool:
+        """Whether it was empty, and closed to make room: until it changes there is nothing to decide."""
+        return self.state is FileState.FOUND and self.stat == self.failed_stat
+
+    @property
     def end_bytes(self) -> int | None:
         """Where its content ends, in bytes of the log; None while a compressed file was not unpacked to there."""
         return self.unpacked_bytes if self.compressed else self.size_bytes

@@ -132,7 +132,7 @@ class TailKin(TailCore):
     def _undecided_home(self, log: Log) -> File | None:
         """The file a log was in before a restart, while it is not known whether it still is."""
         home = self.files.get(log.place) if log.place is not None and log.reason == "restart" else None
-        return home if home is not None and home.state in UNDECIDED else None
+        return home if home is not None and home.state in UNDECIDED and not home.shelved else None
 
     def _set_aside(self, file: File, log: Log) -> bool:
         """Whether `file` came to another path while the log's own file stayed where it was, as copytruncate has it. What
@@ -270,7 +270,7 @@ class TailKin(TailCore):
     def _judged_on_old_facts(self, file: File, log: Log) -> bool:
         if (file.size_bytes, file.mtime_ns) != file.held_stat or log.state is not file.held_state:
             return True
-        return file.awaited is not None and file.awaited.state not in UNDECIDED
+        return file.awaited is not None and (file.awaited.state not in UNDECIDED or file.awaited.shelved)
 
     def _differs(self, file: File, log: Log, home: File) -> bool:
         """Whether a file is no copy of the log that lives in `home`, although it began as one."""

@@ -91,7 +91,7 @@ FILE_LIFE: Mapping[FileState, Mapping[FileCause, FileState]] = {
         _C.KNOWN: _F.CLOSED,
         _C.FAILED: _F.DENIED,
     },
-    _F.EMPTY: {_C.GREW: _F.PROBING, _C.UNLISTED: _F.GONE},
+    _F.EMPTY: {_C.GREW: _F.PROBING, _C.UNLISTED: _F.GONE, _C.IDLE: _F.FOUND},
     _F.HELD: {
         _C.GREW: _F.PROBING,
         _C.DIFFERS: _F.PROBING,

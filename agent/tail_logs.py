@@ -11,6 +11,7 @@ import msgspec
 from agent.tail_events import FileKey, Reason
 from agent.tail_life import LOG_LIFE, LogCause, LogState, step
 
+_START_BYTES = 64
 DIGEST_BYTES = 8
 """64 bits: a wrong match among 4096 logs has odds below 1 in 10^12."""
 
@@ -168,10 +169,13 @@ class Catalogue:
     def __init__(self, position: Position | None, proof_bytes: int, logs_max: int) -> None:
         self._proof_bytes, self._logs_max = proof_bytes, logs_max
         self._logs: dict[FileKey, Log] = {}
+        self._starts: dict[bytes, dict[FileKey, Log]] = {}  # by the first _START_BYTES bytes
+        self._short: dict[FileKey, Log] = {}  # those that had fewer when last looked at
+        self._generations: dict[tuple[int, int], int] = {}
         self.added = 0
         """How many logs were ever added here."""
         for saved in position.logs if position is not None else ():
-            self._logs[saved.key] = Log.restored(saved, proof_bytes)
+            self._insert(Log.restored(saved, proof_bytes))
 
     def __iter__(self) -> Iterator[Log]:
         return iter(self._logs.values())
@@ -180,21 +184,41 @@ class Catalogue:
         return len(self._logs)
 
     def add(self, place: tuple[int, int], path: str, head: bytes, offset: int) -> Log:
-        """A log that begins in the file at `place`. O(logs)."""
-        numbers = [key.generation for key in self._logs if (key.device, key.inode) == place]
-        key = FileKey(*place, digest(head).hex(), max(numbers, default=-1) + 1)
+        """A log that begins in the file at `place`."""
+        key = FileKey(*place, digest(head).hex(), self._generations.get(place, -1) + 1)
         self.added += 1
-        log = self._logs[key] = Log(key, path, head, offset, self._proof_bytes)
+        log = Log(key, path, head, offset, self._proof_bytes)
+        self._insert(log)
         return log
 
+    def _insert(self, log: Log) -> None:
+        key = log.key
+        place = (key.device, key.inode)
+        self._logs[key] = self._short[key] = log
+        self._generations[place] = max(key.generation, self._generations.get(place, -1))
+
     def remove(self, log: Log) -> None:
-        """Forgets a log of which nothing was delivered."""
+        """Forgets a log."""
         del self._logs[log.key]
+        if self._short.pop(log.key, None) is None:
+            start = log.head[:_START_BYTES]
+            del self._starts[start][log.key]
+            if not self._starts[start]:
+                del self._starts[start]
 
     def probes(self, head: bytes, size_bytes: int | None) -> list[Probe]:
-        """The tests that decide whose content a file is, nearest first. O(logs)."""
-        found = [log.probe(head, size_bytes) for log in self]
+        """The tests that decide whose content a file is, nearest first. O(logs that begin with the same 64 bytes)."""
+        found = [log.probe(head, size_bytes) for log in self._like(head)]
         return sorted((probe for probe in found if probe is not None), key=lambda probe: probe.at)
+
+    def _like(self, head: bytes) -> list[Log]:
+        """The logs that may begin as `head` does."""
+        for log in [log for log in self._short.values() if len(log.head) >= _START_BYTES]:
+            del self._short[log.key]
+            self._starts.setdefault(log.head[:_START_BYTES], {})[log.key] = log
+        if len(head) < _START_BYTES:
+            return list(self)
+        return [*self._starts.get(head[:_START_BYTES], {}).values(), *self._short.values()]
 
     def lost(self) -> list[Log]:
         return [log for log in self if log.state is LogState.LOST]
@@ -205,9 +229,13 @@ class Catalogue:
         if surplus <= 0:
             return
         kept = {log.key for log in wanted}
-        old = [log.key for log in self if log.state is LogState.FINISHED and log.key not in kept]
-        for key in old[:surplus]:
-            del self._logs[key]
+        old = [log for log in self if log.state is LogState.FINISHED and log.key not in kept]
+        for log in old[:surplus]:
+            self.remove(log)
+        self._generations = {}
+        for key in self._logs:
+            place = (key.device, key.inode)
+            self._generations[place] = max(key.generation, self._generations.get(place, -1))
 
     def position(self) -> Position:
         return Position(tuple(log.position() for log in self))

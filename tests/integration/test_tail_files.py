@@ -230,6 +230,16 @@ def test_a_log_that_was_compressed_unread_is_read_from_there(suffix: str, watch:
     again.follower.close()
 
 
+def test_garbage_behind_an_archive_is_told_once(watch: Watch, log: Path) -> None:
+    packed = log.with_name("access.log.1.gz")
+    packed.write_bytes(gzip.compress(numbered(0, 100)) + b"no gzip data")
+    log.with_name("access.log.2.gz").write_bytes(gzip.compress(numbered(100, 200)) + bytes(512))
+    assert watch.settle() == expected(200)
+    assert [(trouble.path, "ignored" in trouble.message) for trouble in watch.troubles] == [(str(packed), True)]
+    assert watch.follower.garbage_count == 1
+    assert watch.gaps == []
+
+
 def test_a_restart_goes_on_where_it_stopped(watch: Watch, log: Path) -> None:
     append(log, numbered(0, 100))
     watch.look()
@@ -284,6 +294,23 @@ def test_deleted_logs_are_not_held_for_ever(tmp_path: Path) -> None:
     assert watch.follower._handles == {}
     assert watch.gaps[0].reason == "deleted"
     assert watch.gaps[0].stop == len(numbered(0, 100))
+    watch.follower.close()
+
+
+def test_descriptors_are_bounded_with_five_thousand_files(tmp_path: Path) -> None:
+    for number in range(5000):
+        (tmp_path / f"access.log.{number}").write_bytes(b"%064d\n" % number)
+    watch = Watch(tmp_path, options=replace(OPTIONS, open_max=256))
+    most = 0
+    for _ in range(20_000):
+        watch.clock.now_s += 0.02
+        for found in watch.follower.poll():
+            watch._keep(found)
+        most = max(most, len(watch.follower._handles))
+        if len(watch.lines) >= 5000:
+            break
+    assert most <= 256
+    assert Counter(watch.lines) == Counter(b"%064d" % number for number in range(5000))
     watch.follower.close()
 
 
@@ -438,7 +465,17 @@ LOGROTATE = """{log} {{
 @pytest.mark.skipif(shutil.which("logrotate") is None, reason="logrotate is not installed")
 @pytest.mark.parametrize(
     "how",
-    ["create", "copytruncate", "create\n compress", "create\n compress\n delaycompress", "copytruncate\n compress"],
+    [
+        "create",
+        "nocreate",
+        "copytruncate",
+        "create\n compress",
+        "create\n compress\n delaycompress",
+        "copytruncate\n compress",
+        "copytruncate\n compress\n delaycompress",
+        "create\n dateext\n dateformat -%Y%m%d-%s",
+        "copytruncate\n dateext\n dateformat -%Y%m%d-%s\n compress",
+    ],
 )
 def test_logrotate(how: str, tmp_path: Path, log: Path) -> None:
     config = tmp_path / "logrotate.conf"
@@ -450,9 +487,80 @@ def test_logrotate(how: str, tmp_path: Path, log: Path) -> None:
         append(log, numbered(round_ * 50, round_ * 50 + 30))
         watch.look()
         append(log, numbered(round_ * 50 + 30, round_ * 50 + 50))
-        subprocess.run(
-            [str(shutil.which("logrotate")), "-f", "-s", str(tmp_path / "state"), str(config)], check=True, timeout=60
-        )
+        _rotate(tmp_path, check="dateext" not in how)  # it refuses two rotations within one second then
+    assert len(list(tmp_path.glob("access.log?*"))) >= 1
     assert watch.settle() == expected(300)
     assert all(gap.start == gap.stop for gap in watch.gaps)
     watch.follower.close()
+
+
+@pytest.mark.skipif(shutil.which("logrotate") is None, reason="logrotate is not installed")
+def test_copytruncate_outside_the_patterns_counts_what_was_seen_and_not_read(tmp_path: Path, log: Path) -> None:
+    config = tmp_path / "logrotate.conf"
+    config.write_text(LOGROTATE.format(log=log, how="copytruncate"))
+    config.chmod(0o644)
+    tmp_path.chmod(0o755)
+    watch = Watch(tmp_path, pattern="access.log")
+    append(log, numbered(0, 20) + b"half")
+    watch.look()
+    _rotate(tmp_path)
+    append(log, numbered(20, 40))
+    assert watch.settle() == expected(40)
+    size = len(numbered(0, 20))
+    assert [(gap.start, gap.stop, gap.open_ended) for gap in watch.gaps] == [(size, size + 4, True)]
+    watch.follower.close()
+
+
+def _rotate(folder: Path, check: bool = True) -> None:
+    command = [str(shutil.which("logrotate")), "-f", "-s", str(folder / "state"), str(folder / "logrotate.conf")]
+    subprocess.run(command, check=check, timeout=60)
+
+
+LINES = """
+import sys
+path, count = sys.argv[1], int(sys.argv[2])
+for number in range(count):
+    with open(path, "ab", buffering=0) as log:
+        log.write(b"line %d of the log, long enough to be one\\n" % number)
+    if number % 200 == 199:
+        print(number, flush=True)
+        sys.stdin.readline()
+"""
+
+
+@pytest.mark.skipif(shutil.which("logrotate") is None, reason="logrotate is not installed")
+@pytest.mark.parametrize("how", ["create", "nocreate", "create\n compress\n delaycompress"])
+def test_logrotate_under_a_writer(how: str, tmp_path: Path, log: Path) -> None:
+    config = tmp_path / "logrotate.conf"
+    config.write_text(LOGROTATE.format(log=log, how=how).replace("rotate 4", "rotate 20"))
+    config.chmod(0o644)
+    tmp_path.chmod(0o755)
+    count, lines = 2000, Counter[bytes]()
+    command = [sys.executable, "-c", LINES, str(log), str(count)]
+    with (
+        Follower([tmp_path / "access.log*"], OPTIONS) as follower,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer,
+    ):
+        assert writer.stdout is not None
+        assert writer.stdin is not None
+        while writer.stdout.readline():  # the writer goes on while logrotate works and the follower reads
+            writer.stdin.write(b"\n")
+            writer.stdin.flush()
+            _rotate(tmp_path)
+            lines.update(_lines_of(follower))
+        for _ in range(1000):
+            if lines.total() >= count:
+                break
+            lines.update(_lines_of(follower))
+            follower.wait(0.5)
+        lines.update(_lines_of(follower))
+    assert lines == expected(count)
+
+
+def _lines_of(follower: Follower) -> list[bytes]:
+    lines: list[bytes] = []
+    for found in follower.poll():
+        assert not isinstance(found, Gap)
+        if isinstance(found, Deliver):
+            lines += found.data[found.start : found.stop].splitlines()
+    return lines

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent import files
+from agent.compression import MAGIC, GzipStream
 from agent.errors import InputError
 from agent.files import Inputs, LogFile, expand
 
@@ -65,7 +66,7 @@ def test_all_bytes_once_in_whole_lines(
     data = b"\n".join(lines) + (b"\n" if last and lines else b"")
     path = _write(tmp_path_factory.mktemp("logs"), PACKERS[kind](data))
     # A packed file is told by its first bytes; plain data that starts like one is not what this test is about.
-    if kind == "none" and any(data.startswith(magic) for magic, _ in files._MAGIC):
+    if kind == "none" and any(data.startswith(magic) for magic, _ in MAGIC):
         return
     # The fixture is per function, so Hypothesis runs see it too; sizes are checked to be sure.
     pieces = _pieces(path)
@@ -89,6 +90,24 @@ def test_concatenated_gzip_members_and_zstd_frames(tmp_path: Path) -> None:
     for kind in ("gzip", "zstd"):
         data = PACKERS[kind](b"one\n") + PACKERS[kind](b"two\n")
         assert b"".join(_pieces(_write(tmp_path, data, kind))) == b"one\ntwo\n"
+
+
+def test_bytes_behind_gzip_data_are_padding_or_ignored_with_a_warning(tmp_path: Path) -> None:
+    data = gzip.compress(b"one\n") + gzip.compress(b"two\n")
+    for behind, garbage in ((bytes(70_000), False), (b"\0x", True), (b"\x1f", True), (b"no gzip" * 20_000, True)):
+        with LogFile(str(_write(tmp_path, data + behind))) as file:
+            assert b"".join(block.data[: block.stop] for block in file.blocks()) == b"one\ntwo\n"
+            assert file.garbage == garbage
+    padded = gzip.compress(b"one\n") + bytes(600) + gzip.compress(b"two\n")
+    assert b"".join(_pieces(_write(tmp_path, padded))) == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000, 1 << 20])
+def test_a_gzip_stream_gives_all_bytes_in_pieces_of_any_size(size: int) -> None:
+    data = b"".join(b"%d\n" % (i * i) for i in range(3000)) + bytes(300_000)
+    stream = GzipStream(io.BytesIO(gzip.compress(data[:9000]) + gzip.compress(data[9000:])))
+    parts = [stream.read(size) for _ in range(min(3000, len(data) // size + 1))]
+    assert b"".join(parts) == data[: 3000 * size]
 
 
 @pytest.mark.parametrize("kind", ["gzip", "zstd", "bzip2", "xz"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,19 @@ import msgspec
 import pytest
 
 from agent.tail import Tail, check
-from agent.tail_events import Open, Read, Relist, Trouble, Turn
+from agent.tail_events import (
+    Deliver,
+    Effect,
+    Listed,
+    Open,
+    Opened,
+    Read,
+    ReadDone,
+    Relist,
+    Seen,
+    Trouble,
+    Turn,
+)
 from agent.tail_logs import Position
 from agent.tail_options import TailOptions
 from tests.tail_model import World
@@ -39,6 +52,29 @@ def test_a_turn_reads_no_more_than_its_bytes_and_every_file_has_its_share() -> N
     assert len(asked) == len(set(asked)) == 6
 
 
+def test_a_huge_file_does_not_starve_a_thousand_small_ones() -> None:
+    options = replace(TailOptions.tiny(), open_max=1100, read_bytes=64, turn_bytes_max=640)
+    contents = {1: _numbered("huge", 20_000)} | {number: b"small %04d\n" % number for number in range(2, 1002)}
+    files = tuple(Seen(f"log{number}", 1, number, len(data), 1) for number, data in contents.items())
+    tail, inodes, ends = Tail(options), dict[int, int](), Counter[int]()
+    todo: deque[Effect] = deque(tail.handle(Listed(files, ()), 1.0))
+    for _ in range(250):  # each small file needs one read, of which ten fit in a turn
+        todo.extend(tail.handle(Turn(), 1.0))
+        while todo:
+            effect = todo.popleft()
+            if isinstance(effect, Open):
+                inodes[effect.handle] = inode = int(effect.path[3:])
+                todo.extend(tail.handle(Opened(effect.handle, 1, inode, len(contents[inode]), 1, False), 1.0))
+            elif isinstance(effect, Read):
+                data = contents[inodes[effect.handle]][effect.offset : effect.offset + effect.size_bytes]
+                event = ReadDone(effect.handle, effect.offset, data, len(data) < effect.size_bytes)
+                todo.extend(tail.handle(event, 1.0))
+            elif isinstance(effect, Deliver):
+                ends[effect.key.inode] = effect.end
+    assert all(ends[number] == len(contents[number]) for number in range(2, 1002))
+    assert 0 < ends[1] < len(contents[1]) // 4
+
+
 def test_open_files_are_bounded_and_all_are_read() -> None:
     here = world(open_max=3, open_deleted_max=2)
     for number in range(9):
@@ -47,6 +83,26 @@ def test_open_files_are_bounded_and_all_are_read() -> None:
         here.poll()
         assert len(here.tail.open_files) <= 3
     assert here.delivered.total() == 27
+
+
+def test_empty_files_do_not_keep_others_from_being_opened() -> None:
+    here = world(open_max=3, open_deleted_max=2)
+    for number in range(9):
+        here.create(f"a{number}")
+    here.create("b", b"one\n")
+    for _ in range(5):
+        here.poll()
+        assert len(here.tail.open_files) <= 3
+    assert here.delivered == {b"one\n": 1}
+    here.reopen("a0")
+    here.append("a0", b"two\n")
+    here.poll()
+    assert here.delivered == {b"one\n": 1, b"two\n": 1}
+    here.truncate(here.names["b"])
+    for _ in range(5):
+        here.now_s += 1.0
+        here.poll()
+    assert [gap.reason for gap in here.gaps] == ["truncated"]  # files that are empty and closed hold nothing up
 
 
 def test_files_beyond_the_limit_of_deleted_ones_are_let_go_with_a_gap() -> None:
