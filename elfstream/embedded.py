@@ -111,6 +111,8 @@ class _Reader:
         self.done_bytes = 0
         self.path = ""
         self.failed = False
+        self.trailing_garbage: list[str] = []
+        """Compressed files with bytes behind their end, which were ignored."""
         self._block_lines: list[tuple[int, int]] = []  # (file number, lines) of block i
         self._inputs = inputs
         self._blocks = self._read()
@@ -124,6 +126,8 @@ class _Reader:
                     yield number, block
                     self.bytes = bytes_before + file.offset
                     self.done_bytes = before + file.done_bytes
+                if file.garbage:
+                    self.trailing_garbage.append(path)
 
     def next(self) -> tuple[int, int, Block] | None:
         """(block number, file number, block), or None at the end."""
@@ -276,6 +280,7 @@ def _merged(workers: Sequence[_Worker], query: _Query) -> tuple[PaneStore, Stats
         eval_errors=sum(worker.phase.eval_errors for worker in workers),
         bytes=query.reader.bytes,
         seconds=time.monotonic() - query.started,
+        trailing_garbage=query.reader.trailing_garbage,
     )
     first = sorted(samples, key=lambda item: (item[0], item[1].offset))[:SAMPLES_MAX]
     stats.samples = [

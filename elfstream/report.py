@@ -34,12 +34,20 @@ def report_query(result: Result, stats: bool, quiet: bool, is_kept: bool) -> Non
             print(undetected(), file=sys.stderr)
     elif read.rejected > read.parsed:
         print(misfit(result.format, read.rejected, read.lines, read.samples), file=sys.stderr)
+    if read.trailing_garbage and not stats:
+        print(trailing_garbage(read.trailing_garbage), file=sys.stderr)
     if not is_terminal(sys.stderr):
         return
     if not quiet and not stats:
         print(paint(summary(result), DIM, has_colour(sys.stderr)), file=sys.stderr)
     if read.rejected:
         print(rejected_text(read.rejected_by, is_kept), file=sys.stderr)
+
+
+def trailing_garbage(paths: Sequence[str]) -> str:
+    """A warning about compressed files that do not end where their data does."""
+    named = ", ".join(visible(path) for path in paths[:3]) + (" and others" if len(paths) > 3 else "")
+    return f"elfstream: warning: {named}: bytes behind the end of the gzip data were ignored"
 
 
 def undetected() -> str:

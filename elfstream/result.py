@@ -103,6 +103,8 @@ class Stats:
     """Peak of the bytes that count towards memory_max: groups in trees, and rows of the result."""
     spilled_bytes: int = 0
     """Bytes written to the spill directory."""
+    trailing_garbage: list[str] = field(default_factory=list)
+    """Compressed files with bytes behind the end of their data, which were ignored."""
     samples: list[RejectSample] = field(default_factory=list)
 
     @property
@@ -125,6 +127,7 @@ class Stats:
             "peak_memory": self.peak_memory,
             "peak_tree_memory": self.peak_tree_memory,
             "spilled_bytes": self.spilled_bytes,
+            "trailing_garbage": self.trailing_garbage,
         }
 
 
