@@ -7,9 +7,10 @@ randomness inside. Drivers carry out the effects; the simulator (tests/sim) is a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import msgspec
+from msgspec import Meta
 
 ANY_BOOT = 0
 """The boot of a Ref that means whoever runs at the address, if it has the id."""
@@ -29,12 +30,12 @@ class Instant(NamedTuple):
 class Ref(msgspec.Struct, frozen=True, array_like=True, order=True):
     """A running node as others name it. Another boot of the same node is another Ref."""
 
-    id: bytes
+    id: Annotated[bytes, Meta(min_length=16, max_length=16)]
     """16 bytes, big-endian: its place on the ring."""
-    address: str
+    address: Annotated[str, Meta(min_length=1, max_length=255)]
     """host:port at which it can be reached."""
-    boot: int
-    """Grows with every start of the node."""
+    boot: Annotated[int, Meta(ge=0, lt=2**63)]
+    """Grows with every start of the node. 0: whoever answers at the address, for nodes known by their address alone."""
 
     @property
     def number(self) -> int:

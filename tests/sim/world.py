@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -54,6 +54,19 @@ class Process:
     wake_at: float = NEVER
 
 
+class Story:
+    """The last steps of a world; their text is made when somebody reads it."""
+
+    def __init__(self) -> None:
+        self.steps: deque[tuple[float, str, Any]] = deque(maxlen=STEPS_TOLD)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __iter__(self) -> Iterator[str]:
+        return (f"{when:10.4f} {address}: {what}" for when, address, what in self.steps)
+
+
 class World:
     """Processes, their network and their time."""
 
@@ -70,7 +83,7 @@ class World:
         self.fsync_s = 0.002
         self.crash_chance = 0.0
         """The chance, per effect, that the process dies right before carrying it out."""
-        self.story: deque[str] = deque(maxlen=STEPS_TOLD)
+        self.story = Story()
         self.steps = 0
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._order = count()
@@ -220,4 +233,4 @@ class World:
         self.at(when, wake)
 
     def _tell(self, process: Process, what: Any) -> None:
-        self.story.append(f"{self.now:10.4f} {process.address}: {what}")
+        self.story.steps.append((self.now, process.address, what))
