@@ -1,1 +1,1 @@
-"""Srt: shared reducer trees, the overlay that merges partial aggregates; arrives with the fleet."""
+"""Srt: shared reducer trees, the overlay that merges partial aggregates. docs/FLEET.md is its map."""

@@ -34,7 +34,7 @@ class Ref(msgspec.Struct, frozen=True, array_like=True, order=True):
     """16 bytes, big-endian: its place on the ring."""
     address: Annotated[str, Meta(min_length=1, max_length=255)]
     """host:port at which it can be reached."""
-    boot: Annotated[int, Meta(ge=0, lt=2**63)]
+    boot: Annotated[int, Meta(ge=0, le=2**63 - 1)]
     """Grows with every start of the node. 0: whoever answers at the address, for nodes known by their address alone."""
 
     @property

@@ -64,6 +64,114 @@ _RING_LEAST: dict[str, float] = {
 }
 
 
+@dataclass(frozen=True)
+class TreeOptions:
+    """The reducer trees."""
+
+    children_max: int = 16
+    """Children of a vertex: 16 x 16 x 16 agents are three levels, and merging 16 streams costs four comparisons a row."""
+    lease_s: float = 1.0
+    """A parent silent for so long is lost; PING goes every third of it."""
+    child_lease_s: float = 1.5
+    """A child silent for so long is lost: later than it would give up its parent, so that it is not dropped first."""
+    orphan_s: float = 3.0
+    """A vertex leaves a parent that has had no way to a root for so long."""
+    declines_max: int = 3
+    """So many agents that know workers send a join on; the next one has to take it."""
+    redirects_max: int = 24
+    """Joins sent on in a row before it starts again."""
+    cast_attempt_s: float = 1.0
+    """The root repeats a multicast that was not acknowledged by all within this."""
+    cast_attempts_max: int = 5
+    casts_max: int = 4
+    """Multicasts per tree that a vertex remembers."""
+    trees_max: int = 100_000
+
+    def __post_init__(self) -> None:
+        problems = _below(self, _TREE_LEAST)
+        if self.child_lease_s < self.lease_s:
+            problems.append(f"child_lease_s {self.child_lease_s} is below lease_s {self.lease_s}")
+        if self.cast_attempts_max > 255 or self.declines_max > 255:
+            problems.append("cast_attempts_max and declines_max have to stay below 256")
+        if problems:
+            raise OptionsError("; ".join(problems))
+
+    @classmethod
+    def tiny(cls) -> TreeOptions:
+        """Two children: deep trees from few nodes."""
+        return cls(children_max=2, casts_max=2)
+
+
+_TREE_LEAST: dict[str, float] = {
+    "children_max": 2,
+    "lease_s": 0.01,
+    "orphan_s": 0.01,
+    "declines_max": 0,
+    "redirects_max": 1,
+    "cast_attempt_s": 0.01,
+    "cast_attempts_max": 1,
+    "casts_max": 1,
+    "trees_max": 1,
+}
+
+
+@dataclass(frozen=True)
+class LinkOptions:
+    """A link between two neighbours. Bytes are those of encoded messages."""
+
+    quantum_bytes: int = 64 << 10
+    """What a job may send in its turn: half a millisecond at 1 Gbit/s, for which a job waits for each other one."""
+    control_bytes_max: int = 4 << 20
+    """Control messages that wait."""
+    job_bytes_max: int = 8 << 20
+    """Messages of one job that wait; beyond it the job has to stop producing."""
+    queued_bytes_max: int = 64 << 20
+    """Messages of all jobs that wait at one link."""
+    jobs_max: int = 4096
+    """Jobs on one link."""
+    credit_bytes: int = 16 << 20
+    """What all jobs together may have under way to one receiver that has not dealt with it."""
+    job_credit_bytes: int = 4 << 20
+    """The same for one job: a receiver that is slow for it keeps this much of it, and not more."""
+    stalled_s: float = 1.0
+    """A sender that waits for credit for so long tells what it has sent, in case some of it was lost."""
+
+    def __post_init__(self) -> None:
+        problems = _below(self, _LINK_LEAST)
+        for small, large in (
+            ("quantum_bytes", "job_bytes_max"),
+            ("job_bytes_max", "queued_bytes_max"),
+            ("job_credit_bytes", "credit_bytes"),
+        ):
+            if getattr(self, small) > getattr(self, large):
+                problems.append(f"{small} {getattr(self, small)} is above {large} {getattr(self, large)}")
+        if problems:
+            raise OptionsError("; ".join(problems))
+
+    @classmethod
+    def tiny(cls) -> LinkOptions:
+        """A few messages fill every queue and use up every credit."""
+        return cls(
+            quantum_bytes=100,
+            control_bytes_max=500,
+            job_bytes_max=500,
+            queued_bytes_max=1500,
+            jobs_max=6,
+            credit_bytes=1000,
+            job_credit_bytes=400,
+        )
+
+
+_LINK_LEAST: dict[str, float] = {
+    "quantum_bytes": 1,
+    "control_bytes_max": 1,
+    "job_bytes_max": 1,
+    "jobs_max": 1,
+    "job_credit_bytes": 1,
+    "stalled_s": 0.01,
+}
+
+
 def _below(options: object, least: dict[str, float]) -> list[str]:
     return [
         f"{name} is {getattr(options, name)}, below {bound}"

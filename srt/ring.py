@@ -33,9 +33,7 @@ from srt.ring_messages import (
 )
 from srt.routes import Routes
 
-_LEAF_REQUEST = LeafRequest()
 _PING = Ping()
-_ANNOUNCE = Announce()
 
 
 class RingState(Enum):
@@ -78,9 +76,15 @@ class Ring:
     """One node's view of the ring. State is bounded by the options: leaf set, 15 log16 N links, quarantine, lost."""
 
     def __init__(
-        self, ref: Ref, seeds: Iterable[str], rng: random.Random, options: RingOptions | None = None
+        self,
+        ref: Ref,
+        seeds: Iterable[str],
+        rng: random.Random,
+        options: RingOptions | None = None,
+        role: int = 0,
     ) -> None:
-        """`seeds` are addresses of any nodes. Without any, or as one of them, a node may found a ring."""
+        """`seeds` are addresses of any nodes. Without any, or as one of them, a node may found a ring. `role`, 0 to 15, is
+        told to the others."""
         seeds = tuple(seeds)
         self.ref = ref
         self.number = ref.number
@@ -97,6 +101,10 @@ class Ring:
         self._quarantine = Quarantine(self.options.quarantine_max, self.options.quarantine_s)
         self._lost = Lost(self.options.lost_max, self._seeds)
         self._patience_s = self.options.lease_s / self.options.tries
+        self._role = role
+        self._roles: dict[int, int] = {}
+        """Roles other than 0 of nodes that told theirs."""
+        self._leaf_request = LeafRequest(role)
         self._heard_s: dict[int, float] = {}
         """When the nearest neighbours spoke last."""
         self._held: list[RingJoin] = []
@@ -132,6 +140,11 @@ class Ring:
     def neighbours(self, key: bytes, count: int) -> list[Ref]:
         """The `count` live nodes closest to a key, closest first, this one among them; true where this node is near it."""
         return self.routes.neighbours(key, count)
+
+    def with_role(self, role: int) -> list[Ref]:
+        """The nodes known here that said this is what they are for."""
+        found = (self.routes.known(number) for number, held in self._roles.items() if held == role)
+        return [ref for ref in found if ref is not None]
 
     def suspect(self, ref: Ref, now: Instant) -> list[Any]:
         """Somebody above did not get an answer: ask the node, and remove it should it stay silent."""
@@ -213,7 +226,7 @@ class Ring:
         shared = shared_prefix(self.number, place)
         if message.row <= shared:
             rows = [ref for ref in self.table.rows(message.row, shared) if ref.id != newcomer.id]
-            self._send(newcomer, Rows([self.ref, *rows][:REFS_MAX]))
+            self._send(newcomer, Rows([self.ref, *rows][:REFS_MAX], self._role))
         onward = RingJoin(newcomer, max(message.row, min(shared + 1, DIGITS)), message.hops + 1)
         known = self.routes.known(place)
         following = self.next_hop(newcomer.id, () if known is None else (known,))
@@ -239,11 +252,12 @@ class Ring:
         self._consider(message.refs, now_s, doubt=False)
         self._settle(now_s)
 
-    def _on_rows(self, _: Ref, message: Rows, now_s: float) -> None:
+    def _on_rows(self, sender: Ref, message: Rows, now_s: float) -> None:
         for ref in message.refs:
             number = ref.number
             if not self._quarantine.holds(number, ref.boot, now_s):
                 self.table.offer(ref, number)
+        self._note_role(sender, message.role)
         if self.state is RingState.ACTIVE:
             self._consider(message.refs, now_s)
 
@@ -257,8 +271,9 @@ class Ring:
             return
         self._move("all answered")
         self._activate(now_s)
+        announce = Announce(self._role)
         for ref in self.routes.peers():
-            self._send(ref, _ANNOUNCE)
+            self._send(ref, announce)
         # A second opinion on each row: what the nodes on the way lacked, others have.
         for row in range(self.table.depth()):
             if entries := self.table.rows(row, row):
@@ -294,12 +309,14 @@ class Ring:
 
     # neighbours
 
-    def _on_leaf_request(self, sender: Ref, _: LeafRequest, now_s: float) -> None:
-        self._send(sender, LeafReply([ref for ref in self.leaf if ref.id != sender.id]))
+    def _on_leaf_request(self, sender: Ref, message: LeafRequest, now_s: float) -> None:
+        self._note_role(sender, message.role)
+        self._send(sender, LeafReply([ref for ref in self.leaf if ref.id != sender.id], self._role))
 
-    def _on_leaf_reply(self, _: Ref, message: LeafReply, now_s: float) -> None:
+    def _on_leaf_reply(self, sender: Ref, message: LeafReply, now_s: float) -> None:
         if self.state is RingState.JOINING:
             return
+        self._note_role(sender, message.role)
         self._consider(message.refs, now_s)
         self._settle(now_s)
 
@@ -309,8 +326,9 @@ class Ring:
     def _on_pong(self, _: Ref, message: Pong, now_s: float) -> None:
         self._consider(message.beside, now_s)
 
-    def _on_announce(self, sender: Ref, _: Announce, now_s: float) -> None:
+    def _on_announce(self, sender: Ref, message: Announce, now_s: float) -> None:
         self.table.offer(sender, sender.number)
+        self._note_role(sender, message.role)
 
     def _on_dead(self, sender: Ref, message: Dead, now_s: float) -> None:
         recently = now_s - self._patience_s
@@ -325,7 +343,7 @@ class Ring:
 
     def _on_row_request(self, sender: Ref, message: RowRequest, now_s: float) -> None:
         rows = [ref for ref in self.table.rows(message.row, message.row) if ref.id != sender.id]
-        self._send(sender, Rows([self.ref, *rows]))
+        self._send(sender, Rows([self.ref, *rows], self._role))
 
     def _consider(self, refs: Iterable[Ref], now_s: float, doubt: bool = True) -> None:
         """Nodes heard of: those that belong into the leaf set are asked first, others may fill the table."""
@@ -344,7 +362,7 @@ class Ring:
             return
         tries = 2 if self.active else 0  # whoever joins must be sure; a member that repairs asks the next one
         for ref in leaf.best(offered, self._silence.candidates(silent=False)):
-            self._ask(ref, ref.number, _LEAF_REQUEST, now_s, tell=False, joins=True, tries=tries)
+            self._ask(ref, ref.number, self._leaf_request, now_s, tell=False, joins=True, tries=tries)
 
     def _admit(self, ref: Ref, number: int, now_s: float) -> None:
         former = self.leaf.get(number)
@@ -448,7 +466,7 @@ class Ring:
         """Asks those at the ends of the leaf set for more, and offers it what the table knows."""
         self._repair_at = NEVER
         for ref in {ref.id: ref for ref in (*self.leaf.ends(), *self.leaf.beside())}.values():
-            self._ask(ref, ref.number, _LEAF_REQUEST, now_s, tell=True)
+            self._ask(ref, ref.number, self._leaf_request, now_s, tell=True)
         if not self.leaf.full:
             self._consider(list(self.table), now_s)
 
@@ -458,7 +476,7 @@ class Ring:
         members = list(self.leaf)
         if members:
             ref = self._rng.choice((*members, *self.leaf.beside() * 4))
-            self._ask(ref, ref.number, _LEAF_REQUEST, now_s, tell=True)
+            self._ask(ref, ref.number, self._leaf_request, now_s, tell=True)
         entries = list(self.table)
         if entries:
             ref = self._rng.choice(entries)
@@ -476,6 +494,15 @@ class Ring:
             self._send(target, RingJoin(self.ref, DIGITS, 0))
 
     # small things
+
+    def _note_role(self, ref: Ref, role: int) -> None:
+        number = ref.number
+        if role == 0:
+            self._roles.pop(number, None)
+        elif self.routes.known(number) is not None:
+            self._roles[number] = role
+            if len(self._roles) > 2 * (len(self.leaf) + len(self.table)):
+                self._roles = {held: what for held, what in self._roles.items() if self.routes.known(held)}
 
     def _ask(
         self, ref: Ref, number: int, message: Any, now_s: float, *, tell: bool, joins: bool = False, tries: int = 0

@@ -17,6 +17,8 @@ HOPS_MAX = 40
 
 Refs = Annotated[list[Ref], Meta(max_length=REFS_MAX)]
 Count = Annotated[int, Meta(ge=0, le=DIGITS)]
+Role = Annotated[int, Meta(ge=0, le=15)]
+"""What the sender is for, as the cores above the ring say; the ring only remembers it."""
 
 
 class RingJoin(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="rj"):
@@ -32,6 +34,7 @@ class Rows(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="rr"):
     """Nodes for the routing table."""
 
     refs: Refs
+    role: Role
 
 
 class RowRequest(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="rq"):
@@ -48,9 +51,12 @@ class JoinReply(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="rp"
 class LeafRequest(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="rl"):
     """Asks for the leaf set, and says: I am here, take me into yours."""
 
+    role: Role
+
 
 class LeafReply(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="rs"):
     refs: Refs
+    role: Role
 
 
 class Ping(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="ri"):
@@ -65,6 +71,8 @@ class Pong(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="ro"):
 
 class Announce(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="ra"):
     """A newcomer is active: take it into the routing table."""
+
+    role: Role
 
 
 class Dead(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="rd"):

@@ -38,7 +38,8 @@ class RingFleet:
         self.seeds = [f"n{index}" for index in range(seeds)]
         self.core = core
         self.ids: dict[str, bytes] = {}
-        self.world.checks.append(lambda process: check_ring(ring_of(process)))
+        self.checks: list[Callable[[Process], None]] = [lambda process: check_ring(ring_of(process))]
+        self.world.checks.append(self._check)
 
     def add(self, count: int = 1) -> list[Process]:
         added = []
@@ -92,10 +93,19 @@ class RingFleet:
             assert len(way) < 50, f"a loop: {[ring.ref.address for ring in way]}"
         return way
 
+    def _check(self, process: Process) -> None:
+        """After each step; in larger fleets after every 20th."""
+        if len(self.ids) <= 40 or self.world.steps % 20 == 0:
+            for check in self.checks:
+                check(process)
+
+    def role(self, address: str) -> int:
+        return 0
+
     def _start(self, process: Process) -> Core:
         ref = Ref(self.ids[process.address], process.address, process.boot)
         rng = random.Random(f"{self.world.seed} {process.address} {process.boot}")
-        ring = Ring(ref, self.seeds, rng, self.options)
+        ring = Ring(ref, self.seeds, rng, self.options, self.role(process.address))
         return ring if self.core is None else self.core(ring, rng)
 
 

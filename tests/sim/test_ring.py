@@ -149,9 +149,9 @@ def test_gossip_does_not_bring_back_the_dead() -> None:
     sender = next(ring.ref for ring in fleet.rings() if ring is not hearer)
     process = fleet.world.processes[hearer.ref.address]
     before = fleet.world.network.sent
-    fleet.world.give(process, Received(sender, LeafReply([ref])))
+    fleet.world.give(process, Received(sender, LeafReply([ref], 0)))
     assert fleet.world.network.sent == before, "a node in quarantine is not even asked"
-    fleet.world.give(process, Received(sender, LeafReply([Ref(ref.id, ref.address, ref.boot + 1)])))
+    fleet.world.give(process, Received(sender, LeafReply([Ref(ref.id, ref.address, ref.boot + 1)], 0)))
     assert fleet.world.network.sent == before + 1, "another boot of it may be alive"
 
 
@@ -198,8 +198,8 @@ def test_what_comes_from_outside_is_bounded_and_counted() -> None:
     ring.handle(WAKE, Instant(0.0, 0))
     assert ring.active
     now = Instant(0.1, 0)
-    (reply, _) = ring.handle(Received(other, LeafRequest()), now)
-    assert reply == Send(other, LeafReply([]))
+    (reply, _) = ring.handle(Received(other, LeafRequest(0)), now)
+    assert reply == Send(other, LeafReply([], 0))
     ring.handle(Received(Ref(other.id, "other:1", 1), Ping()), now)
     ring.handle(Received(Ref(me.id, "thief:1", 9), Ping()), now)
     ring.handle(Received(other, "not a message"), now)
