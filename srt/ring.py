@@ -211,6 +211,9 @@ class Ring:
             self._quarantine.lift(number)
             if self.state is not RingState.JOINING and self.leaf.fits(number):
                 self._admit(sender, number, now_s)
+                if joins and self.active:
+                    # A gap was filled, perhaps from the wrong side: look again until nothing changes.
+                    self._repair_at = min(self._repair_at, now_s + self._patience_s / 4)
             self.table.offer(sender, number)
         return True
 

@@ -51,6 +51,7 @@ class Figures:
 def take_figures(size: int, jobs: int, agents_per_job: int, seed: int = 1) -> Figures:
     fleet = TreeFleet(seed, network=Network(latency_s=LATENCY_S, jitter_s=0.001))
     fleet.world.checks.clear()
+    fleet.world.hints = False
     rng = random.Random(seed)
     fleet.grow(size, every_s=0.02)
     fleet.world.run(fleet.world.now + 5)

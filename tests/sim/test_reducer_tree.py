@@ -203,6 +203,7 @@ def heal_random_faults(seed: int) -> None:
         workers=(0, 3)[seed // 2 % 2],
     )
     keys = [job_key("a"), job_key("b")]
+    fleet.world.hints = seed % 3 != 0
     fleet.grow(8 + seed % 20, every_s=0.02)
     fleet.subscribe(keys, fleet.agents())
     faults = Faults(fleet.world, seed)

@@ -106,6 +106,7 @@ def test_leaving_is_noticed_at_once() -> None:
 
 def test_a_row_of_dead_neighbours_is_found_like_one() -> None:
     fleet = RingFleet(7, network=lan())
+    fleet.world.hints = False
     fleet.grow(80)
     order = sorted(fleet.live(), key=lambda process: ring_of(process).number)
     for process in order[20:26]:
@@ -172,6 +173,7 @@ def test_random_faults_heal(seed: int) -> None:
 
 def heal_random_faults(seed: int) -> float:
     fleet = RingFleet(seed, RingOptions.tiny() if seed % 2 else None, Network(latency_s=0.01), seeds=3)
+    fleet.world.hints = seed % 3 != 0
     fleet.grow(8 + seed % 30, every_s=0.02)
     faults = Faults(fleet.world, seed)
     faults.run(6)
@@ -213,6 +215,7 @@ def test_what_comes_from_outside_is_bounded_and_counted() -> None:
 def fleet_of(size: int, seed: int = 1) -> RingFleet:
     fleet = RingFleet(seed, network=lan())
     fleet.world.checks.clear()
+    fleet.world.hints = False
     fleet.grow(size, every_s=0.02)
     fleet.world.run(fleet.world.now + 5)
     return fleet

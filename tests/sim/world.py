@@ -83,6 +83,8 @@ class World:
         self.fsync_s = 0.002
         self.crash_chance = 0.0
         """The chance, per effect, that the process dies right before carrying it out."""
+        self.hints = True
+        """Whether senders learn by `PeerLost` that nobody answers at an address; hosts without power give no hint."""
         self.story = Story()
         self.steps = 0
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
@@ -184,7 +186,7 @@ class World:
         receiver = self.processes.get(effect.to.address)
         if receiver is not None and receiver.core is not None and effect.to.boot in (ANY_BOOT, receiver.boot):
             self.give(receiver, Received(sender, effect.message))
-        else:
+        elif self.hints:
             origin = self.processes[sender.address]
             if origin.boot == sender.boot:
                 self.give(origin, PeerLost(effect.to))

@@ -10,7 +10,7 @@ import pytest
 
 from srt.automaton import WAKE, Instant, PeerLost, Received, Ref, Send
 from srt.errors import OptionsError
-from srt.link_messages import Grant, SentSoFar
+from srt.link_messages import Grant, JobGrant, SentSoFar
 from srt.links import LinkDown, Links, Ready, Room
 from srt.options import LinkOptions
 
@@ -91,9 +91,15 @@ def test_grants_may_be_lost_doubled_and_late() -> None:
     for index in range(5):
         sender.offer(B, HUGE, index, 100)
     drain(sender)
-    sender.handle(Received(B, Grant(1200, [])), T0)
-    sender.handle(Received(B, Grant(1000, [])), T0)
-    assert drain(sender) == []
+    assert sender.handle(Received(B, Grant(1200, [JobGrant(HUGE, 5000)])), T0) == [Ready(B)]
+    sender.handle(Received(B, Grant(500, [JobGrant(HUGE, 400)])), T0)
+    assert drain(sender) == [4], "totals never shrink"
+    for index in range(5, 10):
+        sender.offer(B, HUGE, index, 100)
+    assert drain(sender) == [5, 6, 7, 8, 9]
+    for index in range(10, 14):
+        sender.offer(B, HUGE, index, 100)
+    assert drain(sender) == [10, 11], "1,200 bytes of the link, for all its jobs"
 
 
 def test_lost_messages_do_not_eat_credit_for_ever() -> None:
