@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 ANY_BOOT = 0
-"""The boot of a Ref that means whoever runs at the address, if it has the id."""
+"""The boot of a Ref that means whoever runs at the address, if it has the id; of an id of zeros, whatever id it has."""
 NEVER = float("inf")
 """The `wake_at` of a core that waits for no time."""
 
@@ -35,7 +35,7 @@ class Ref(msgspec.Struct, frozen=True, array_like=True, order=True):
     address: Annotated[str, Meta(min_length=1, max_length=255)]
     """host:port at which it can be reached."""
     boot: Annotated[int, Meta(ge=0, le=2**63 - 1)]
-    """Grows with every start of the node. 0: whoever answers at the address, for nodes known by their address alone."""
+    """Grows with every start of the node. 0 is ANY_BOOT."""
 
     @property
     def number(self) -> int:

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
-from srt.automaton import NEVER, Ref
+from srt.automaton import ANY_BOOT, NEVER, Ref
 from srt.options import RingOptions
 
 
@@ -152,7 +152,7 @@ class Lost:
         """One to try now."""
         if self._refs and rng.random() < 0.8:
             ref = rng.choice(list(self._refs.values()))
-            return Ref(ref.id, ref.address, 0)
+            return Ref(ref.id, ref.address, ANY_BOOT)
         if self._seeds and rng.random() < seed_chance:
-            return Ref(bytes(16), rng.choice(self._seeds), 0)
+            return Ref(bytes(16), rng.choice(self._seeds), ANY_BOOT)
         return None

@@ -12,7 +12,7 @@ from enum import Enum
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from srt.automaton import NEVER, Instant, PeerLost, Received, Ref, Send, Wake
+from srt.automaton import ANY_BOOT, NEVER, Instant, PeerLost, Received, Ref, Send, Wake
 from srt.failure_detector import FailureDetector, Lost, Quarantine, Question
 from srt.ids import DIGITS, shared_prefix
 from srt.options import RingOptions
@@ -301,7 +301,7 @@ class Ring:
             self._activate(now_s)
             return
         seed = self._rng.choice(self._seeds)
-        self._send(Ref(bytes(16), seed, 0), RingJoin(self.ref, 0, 0))
+        self._send(Ref(bytes(16), seed, ANY_BOOT), RingJoin(self.ref, 0, 0))
         self._join_at = now_s + self.options.join_retry_s * (0.75 + 0.5 * self._rng.random())
 
     def _leave(self) -> None:
@@ -358,7 +358,7 @@ class Ring:
             number = int.from_bytes(ref.id, "big")
             if not leaf.lacks(number, ref.boot):
                 continue
-            if (doubt and self._quarantine.holds(number, ref.boot, now_s)) or ref.boot == 0:
+            if (doubt and self._quarantine.holds(number, ref.boot, now_s)) or ref.boot == ANY_BOOT:
                 continue
             offered[number] = ref
         if not offered:
