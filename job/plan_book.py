@@ -1,0 +1,230 @@
+"""The plan revisions of a job that still have open windows, and which windows and panes each owns.
+
+A revision owns the windows that *start* in [E, E of the next). Panes near a change are kept under both plans, for windows
+of the old one reach beyond the E of the new one. A revision is fed by its own streams, or, when only the result phase
+changed, by those of an earlier one (`feed`): then it owns windows over panes that already exist. Values only: a book
+changes by making another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import lcm
+
+import msgspec
+
+from job.errors import JobError
+from job.plan import Plan
+from job.watermark import Timing
+from job.window import pane_us
+
+REVISIONS_MAX = 8
+"""Revisions with open windows; further changes wait, and only the last of them is wanted."""
+ALWAYS = -(1 << 62)
+"""Before every event time."""
+NEVER_US = 1 << 62
+"""After every event time."""
+
+
+class PlanBookError(JobError):
+    """A revision that the book cannot take."""
+
+
+class BookFull(PlanBookError):  # noqa: N818 - not an error of whoever asks: the change waits
+    """As many revisions as may be are open."""
+
+
+class Revision(msgspec.Struct, frozen=True, array_like=True):
+    """A plan and the event time from which on it owns the windows."""
+
+    number: int
+    start_us: int
+    """E: it owns windows that start here or later, until the E of the next revision."""
+    plan: Plan
+    feed: int
+    """The revision whose streams fill its panes: itself, or an earlier one whose row phase and pane length are the same."""
+    delay_us: int = 2_000_000
+    idle_us: int = 5_000_000
+    lateness_us: int = 60_000_000
+    split: bool = False
+    """Whether agents read what lies before the present in a lane of its own."""
+
+    @property
+    def timing(self) -> Timing:
+        return Timing(self.delay_us, self.idle_us, self.lateness_us)
+
+    @property
+    def size_us(self) -> int:
+        return 0 if self.plan.window is None else self.plan.window.size_us
+
+    @property
+    def slide_us(self) -> int:
+        return 0 if self.plan.window is None else self.plan.window.slide_us
+
+    @property
+    def pane_us(self) -> int:
+        """The length of its panes; 0: one endless pane."""
+        return 0 if self.plan.window is None else pane_us(self.size_us, self.slide_us)
+
+    def first_open(self, watermark_us: int) -> int:
+        """The start of the earliest window that is not beyond the allowed lateness at that watermark."""
+        if not self.slide_us:
+            return ALWAYS
+        beyond = watermark_us - self.lateness_us - self.size_us
+        return beyond // self.slide_us * self.slide_us + self.slide_us
+
+
+class PlanBook(msgspec.Struct, frozen=True, array_like=True):
+    """All revisions with open windows, ascending, and a version that rises with each change."""
+
+    version: int = 0
+    revisions: tuple[Revision, ...] = ()
+
+    # who owns what
+
+    def revision(self, number: int) -> Revision | None:
+        return next((known for known in self.revisions if known.number == number), None)
+
+    def end_us(self, number: int) -> int:
+        """The first window start that the revision does not own any more. Raises KeyError for one that is not here."""
+        for index, known in enumerate(self.revisions):
+            if known.number == number:
+                later = self.revisions[index + 1 :]
+                return later[0].start_us if later else NEVER_US
+        raise KeyError(number)
+
+    def owner(self, window_start_us: int) -> Revision | None:
+        """The revision that owns the window starting there: the last whose E is not after it. None: it is closed or was
+        never wanted."""
+        found = None
+        for known in self.revisions:
+            if known.start_us <= window_start_us:
+                found = known
+        return found
+
+    def owns(self, number: int, window_start_us: int) -> bool:
+        owner = self.owner(window_start_us)
+        return owner is not None and owner.number == number
+
+    def fed_by(self, feed: int) -> list[Revision]:
+        """The revisions whose windows are made of the panes of `feed`."""
+        return [known for known in self.revisions if known.feed == feed]
+
+    @property
+    def feeds(self) -> list[int]:
+        """The revisions whose streams are open, ascending; of those that own no window any more too, until they close."""
+        return sorted({known.feed for known in self.revisions})
+
+    def panes(self, feed: int) -> tuple[int, int]:
+        """The panes [first, end) that the windows of a feed need; first == end: none. O(revisions).
+
+        The last window before the next E starts at most one slide before it, so panes up to E + size - slide are kept,
+        or some more where E is a boundary of panes but not of windows.
+        """
+        ranges = []
+        for known in self.fed_by(feed):
+            end = self.end_us(known.number)
+            if end != NEVER_US and known.slide_us:
+                last_start = (end - 1) // known.slide_us * known.slide_us
+                end = last_start + known.size_us if last_start >= known.start_us else known.start_us
+            if end > known.start_us:
+                ranges.append((known.start_us, end))
+        if not ranges:
+            return 0, 0
+        return min(first for first, _ in ranges), max(end for _, end in ranges)
+
+    def keeps(self, feed: int, pane_start_us: int) -> bool:
+        """Whether a window of `feed` is made of that pane."""
+        first, end = self.panes(feed)
+        return first <= pane_start_us < end
+
+    def feed_revision(self, feed: int) -> Revision | None:
+        """A revision with the row phase of a feed: its own, or, once that is closed, one that it feeds."""
+        return self.revision(feed) or next(iter(self.fed_by(feed)), None)
+
+    # change
+
+    def next_boundary(self, at_us: int, plan: Plan) -> int:
+        """The earliest E, not before `at_us`, at which `plan` may take over: a window of old and new starts there."""
+        slides = [known.slide_us for known in self.revisions[-1:]]
+        slides.append(0 if plan.window is None else plan.window.slide_us)
+        step = lcm(*[slide for slide in slides if slide]) if any(slides) else 1
+        return -(-at_us // step) * step
+
+    def add(self, revision: Revision, horizon_us: int) -> PlanBook:
+        """The book with one more revision. Raises PlanBookError, or BookFull when it has to wait."""
+        last = self.revisions[-1] if self.revisions else None
+        self._check_order(revision, last, horizon_us)
+        self._check_feed(revision)
+        if len(self.revisions) >= REVISIONS_MAX:
+            raise BookFull(
+                f"{REVISIONS_MAX} revisions have open windows; the change waits until one is closed"
+            )
+        return PlanBook(self.version + 1, (*self.revisions, revision))
+
+    def _check_order(self, revision: Revision, last: Revision | None, horizon_us: int) -> None:
+        pane, start = revision.pane_us, revision.start_us
+        if last is not None and revision.number <= last.number:
+            raise PlanBookError(
+                f"revision {revision.number} comes after {last.number}: numbers ascend, also for a rollback"
+            )
+        if last is not None and start < last.start_us:
+            raise PlanBookError(
+                f"revision {revision.number} would start at {start}, before revision {last.number}, which starts at "
+                f"{last.start_us}: the range of a revision never grows"
+            )
+        if start < horizon_us and last is not None:
+            raise PlanBookError(
+                f"revision {revision.number} would start at {start}, before the horizon {horizon_us}: windows before "
+                "it are closed and their logs may be gone"
+            )
+        if last is not None and (pane == 0) != (last.pane_us == 0):
+            raise PlanBookError(
+                "a job with windows cannot become one without, nor the other way; make another job"
+            )
+        for length in {pane, 0 if last is None else last.pane_us} - {0}:
+            if start % length:
+                raise PlanBookError(
+                    f"revision {revision.number} would start at {start}, which is no pane boundary of {length} us; "
+                    f"the next one is {-(-start // length) * length}"
+                )
+
+    def _check_feed(self, revision: Revision) -> None:
+        if revision.feed == revision.number:
+            return
+        source = self.revisions[-1] if self.revisions else None
+        if source is None or revision.feed != source.feed:
+            raise PlanBookError(
+                f"revision {revision.number} is to be fed by {revision.feed}; only the feed of the last revision still "
+                "gets all lines"
+            )
+        if source.pane_us and (revision.size_us % source.pane_us or revision.slide_us % source.pane_us):
+            raise PlanBookError(
+                f"revision {revision.number} has windows of {revision.size_us} by {revision.slide_us} us over panes of "
+                f"{source.pane_us} us: whole panes only, or a feed of its own"
+            )
+
+    def close(self, watermarks: Mapping[int, int]) -> PlanBook:
+        """The book without the revisions whose last window is beyond its allowed lateness; `watermarks` by feed. The last
+        revision never closes. Closing goes from the oldest on, so that owners are never found among older plans."""
+        left = list(self.revisions)
+        while len(left) > 1:
+            oldest = left[0]
+            if oldest.start_us < left[1].start_us:
+                mark = watermarks.get(oldest.feed)
+                if mark is None or oldest.first_open(mark) < left[1].start_us:
+                    break
+            del left[0]
+        if len(left) == len(self.revisions):
+            return self
+        return PlanBook(self.version + 1, tuple(left))
+
+
+def covering(pane_start_us: int, revision: Revision) -> range:
+    """The starts of the windows of `revision` that hold the pane starting there, ascending; all of them, owned or not."""
+    if not revision.slide_us:
+        return range(1)
+    into = pane_start_us % revision.slide_us
+    last = pane_start_us - into
+    first = last - (revision.size_us - 1 - into) // revision.slide_us * revision.slide_us
+    return range(first, last + 1, revision.slide_us)

@@ -1,0 +1,131 @@
+"""Which revision owns which window and which pane, and which changes a book refuses."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from job.plan_book import ALWAYS, NEVER_US, BookFull, PlanBook, PlanBookError, Revision, covering
+from tests.plans import SECOND_US, plan
+
+TEN = "window(time, '10 seconds')"
+SLIDING = "window(time, '10 seconds', '4 seconds')"
+
+
+def revision(number: int, start_s: int, feed: int = 0, window: str = TEN, lateness_s: int = 5) -> Revision:
+    return Revision(
+        number, start_s * SECOND_US, plan(window), feed or number, lateness_us=lateness_s * SECOND_US
+    )
+
+
+def book(*revisions: Revision) -> PlanBook:
+    made = PlanBook()
+    for one in revisions:
+        made = made.add(one, ALWAYS)
+    return made
+
+
+def test_windows_belong_to_the_revision_in_which_they_start() -> None:
+    made = book(revision(1, 0), revision(2, 40), revision(3, 40), revision(4, 60))
+    owners = [made.owner(start * SECOND_US) for start in (-10, 0, 30, 40, 50, 60, 1000)]
+    assert [owner.number if owner else None for owner in owners] == [None, 1, 1, 3, 3, 4, 4]
+    assert made.end_us(2) == 40 * SECOND_US  # E of 2 is E of 3: 2 is left no window
+    assert made.panes(2) == (0, 0)
+    assert made.version == 4
+
+
+def test_panes_near_a_change_are_kept_under_both_plans() -> None:
+    made = book(revision(1, 0, window=SLIDING), revision(2, 40, window=SLIDING))
+    assert made.panes(1) == (0, 46 * SECOND_US)  # 40 + size - slide
+    assert made.panes(2) == (40 * SECOND_US, NEVER_US)
+    assert made.keeps(1, 44 * SECOND_US)
+    assert made.keeps(2, 44 * SECOND_US)
+    assert not made.keeps(1, 46 * SECOND_US)
+
+
+def test_a_change_of_the_result_phase_is_fed_by_the_streams_there_are() -> None:
+    made = book(revision(1, 0, window=SLIDING), revision(2, 40, feed=1, window="window(time, '20 seconds')"))
+    assert made.feeds == [1]
+    assert made.panes(1) == (0, NEVER_US)
+    made = made.add(revision(3, 60), ALWAYS)
+    assert made.panes(1) == (0, 60 * SECOND_US)
+    with pytest.raises(PlanBookError, match="only the feed of the last revision"):
+        made.add(revision(4, 80, feed=1), ALWAYS)
+    with pytest.raises(PlanBookError, match="whole panes only"):
+        book(revision(1, 0)).add(
+            revision(2, 40, feed=1, window="window(time, '20 seconds', '5 seconds')"), ALWAYS
+        )
+
+
+@pytest.mark.parametrize(
+    ("change", "horizon_s", "problem"),
+    [
+        (revision(2, 30), 0, "the range of a revision never grows"),
+        (revision(2, 40), 50, "before the horizon"),
+        (revision(2, 45), 0, "no pane boundary of 10000000 us; the next one is 50000000"),
+        (revision(1, 50), 0, "numbers ascend"),
+        (revision(2, 50, window=""), 0, "cannot become one without"),
+    ],
+)
+def test_changes_that_are_refused(change: Revision, horizon_s: int, problem: str) -> None:
+    with pytest.raises(PlanBookError, match=problem):
+        book(revision(1, 40)).add(change, horizon_s * SECOND_US)
+
+
+def test_at_most_eight_are_open() -> None:
+    full = book(*(revision(number, 10 * number) for number in range(1, 9)))
+    with pytest.raises(BookFull, match="the change waits"):
+        full.add(revision(9, 90), ALWAYS)
+    closed = full.close(dict.fromkeys(full.feeds, 25 * SECOND_US))
+    assert [one.number for one in closed.revisions] == [2, 3, 4, 5, 6, 7, 8]
+    assert closed.add(revision(9, 90), ALWAYS).version == full.version + 2
+
+
+def test_a_revision_closes_when_its_last_window_is_beyond_its_lateness() -> None:
+    made = book(revision(1, 0), revision(2, 40))
+    assert made.close({1: 45 * SECOND_US - 1, 2: 0}) is made  # the last window ends at 40, lateness is 5
+    assert [one.number for one in made.close({1: 45 * SECOND_US}).revisions] == [2]
+    assert made.close({2: 99 * SECOND_US}) is made  # nobody knows how far feed 1 is
+    aborted = book(revision(1, 0), revision(2, 40), revision(3, 40))
+    assert [one.number for one in aborted.close({1: 45 * SECOND_US}).revisions] == [3]
+
+
+def test_a_job_without_windows_has_one_owner() -> None:
+    made = book(revision(1, 0, window=""))
+    assert made.owner(0) == made.revisions[0]
+    assert made.panes(1) == (0, NEVER_US)
+    assert list(covering(0, made.revisions[0])) == [0]
+
+
+def test_books_travel() -> None:
+    made = book(revision(1, 0, window=SLIDING), revision(2, 40))
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(made), type=PlanBook) == made
+
+
+@given(st.integers(-100, 100), st.sampled_from([TEN, SLIDING, "window(time, '9 seconds', '6 seconds')"]))
+def test_covering_windows_are_those_that_hold_the_pane(pane: int, window: str) -> None:
+    one = revision(1, 0, window=window)
+    start = pane * one.pane_us
+    wanted = [
+        begin * SECOND_US
+        for begin in range(-1200, 1200)
+        if begin * SECOND_US % one.slide_us == 0
+        and begin * SECOND_US <= start < begin * SECOND_US + one.size_us
+    ]
+    assert list(covering(start, one)) == wanted
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.sampled_from([TEN, SLIDING])), min_size=1, max_size=6))
+def test_every_pane_of_an_owned_window_is_kept(changes: list[tuple[int, str]]) -> None:
+    start = 0
+    made = PlanBook()
+    for number, (step, window) in enumerate(changes, 1):
+        start += step * 10
+        made = made.add(revision(number, start, window=window), ALWAYS)
+    for begin in range(0, start + 40, 2):
+        owner = made.owner(begin * SECOND_US)
+        if owner is not None and begin * SECOND_US % owner.slide_us == 0:
+            for pane in range(begin * SECOND_US, begin * SECOND_US + owner.size_us, owner.pane_us):
+                assert made.keeps(owner.feed, pane)
