@@ -11,6 +11,14 @@ class InputError(Exception):
         super().__init__(f"{path}: {message}")
 
 
+class JournalError(Exception):
+    """The journal cannot be made, or cannot do what was asked; says which and why."""
+
+
+class JournalFull(JournalError):  # noqa: N818 - a state of the journal, not a fault
+    """No slot is free; reading stops until cuts are thinned out."""
+
+
 class OptionsError(Exception):
     """Options that contradict each other; all problems in one message."""
 
