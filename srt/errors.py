@@ -21,3 +21,7 @@ class VersionError(WireError):
 
 class InvariantError(SrtError):
     """Our own bug: a state that the rules exclude."""
+
+
+class ContentError(SrtError):
+    """A peer sent runs that are not sound, or of other kinds than the pane has. Nothing of them was taken."""

@@ -1,0 +1,245 @@
+"""What a vertex merges, ships, answers and forgets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cbt.budget import Budget
+from cbt.options import Options
+from srt.automaton import NEVER, WAKE, Instant, Received, Ref, Send
+from srt.content import Content
+from srt.frame_messages import Ack, Frame, Nack, Refused, Sync, SyncAnswer, Synced, SyncRequest
+from srt.frames import Assembly, WholeFrame, chunks_of
+from srt.reducer import ChildrenChanged, ParentChanged, Reducer, ReducerOptions
+from tests.frame_data import AGENTS, frame, groups_of, stream
+
+ME, UP, OTHER = (Ref(bytes([200 + n]) * 16, f"up{n}", 1) for n in range(3))
+CHILDREN = [Ref(bytes([n]) * 16, f"child{n}", 1) for n in range(4)]
+
+
+class Vertex:
+    """A reducer and what it sent, by receiver."""
+
+    def __init__(self, **options: Any) -> None:
+        self.budget = Budget()
+        self.core = Reducer(ME, self.budget, ReducerOptions(**options), Options.tiny())
+        self.now = 0.0
+        self.core.handle(ParentChanged(UP), self.instant)
+        self.acknowledge_first()
+
+    def acknowledge_first(self) -> None:
+        """So that it is not solo any more."""
+        self.give(CHILDREN[3], frame(900, {stream(7): (0, 1)}))
+        (sent,) = self.shipped()
+        self.core.handle(Received(UP, Ack((sent.number,))), self.instant)
+
+    @property
+    def instant(self) -> Instant:
+        return Instant(self.now, 0)
+
+    def give(self, child: Ref, whole: WholeFrame) -> list[Any]:
+        return [
+            effect
+            for chunk in chunks_of(whole)
+            for effect in self.core.handle(Received(child, chunk), self.instant)
+        ]
+
+    def hear(self, message: Any, sender: Ref = UP) -> list[Any]:
+        return self.core.handle(Received(sender, message), self.instant)
+
+    def shipped(self) -> list[WholeFrame]:
+        """What it ships once the hold time is over."""
+        self.now += self.core.options.hold_s
+        return frames(self.core.handle(WAKE, self.instant))
+
+
+def frames(effects: list[Any], to: Ref = UP) -> list[WholeFrame]:
+    assembly = Assembly(1 << 30)
+    sent = [assembly.take(one.message) for one in effects if isinstance(one.message, Frame) and one.to == to]
+    return [one for one in sent if one is not None]
+
+
+def content_of(whole: WholeFrame) -> Content:
+    return Content(Budget(), Options()).staged(whole.panes, whole.runs, 1 << 20)
+
+
+def test_frames_of_several_children_become_one() -> None:
+    vertex = Vertex()
+    assert (
+        vertex.give(CHILDREN[0], frame(1, {stream(0): (0, 5)}, {10: {"/a": 2, "/b": 1}}, watermark_us=7))
+        == []
+    )
+    assert vertex.give(CHILDREN[1], frame(4, {stream(1): (3, 4)}, {10: {"/a": 3}, 20: {"/c": 1}})) == []
+    assert vertex.give(CHILDREN[0], frame(2, {stream(0): (5, 6)}, {20: {"/c": 1}}, watermark_us=9)) == []
+    (sent,) = vertex.shipped()
+    assert [(span.stream, span.start, span.end, span.watermark_us) for span in sent.spans] == [
+        (stream(0), 0, 6, 9),
+        (stream(1), 3, 4, None),
+    ]
+    assert sent.spans[0].counters.lines == 4
+    content = content_of(sent)
+    assert groups_of(content, 1, 10) == {"/a": 5, "/b": 1}
+    assert groups_of(content, 1, 20) == {"/c": 2}
+    assert content.lines == {(1, 10): 6, (1, 20): 2}
+    assert vertex.hear(Ack((sent.number,))) == [
+        Send(CHILDREN[0], Ack((1, 2))),
+        Send(CHILDREN[1], Ack((4,))),
+    ]
+    assert vertex.hear(Ack((sent.number,))) == []  # nothing is kept
+    assert vertex.core.wake_at == NEVER
+    vertex.core.check()
+
+
+@pytest.mark.parametrize("ends", [(0, 5), (3, 6), (6, 7), (0, 4)])
+def test_ranges_that_do_not_continue_are_never_merged(ends: tuple[int, int]) -> None:
+    vertex = Vertex()
+    vertex.give(CHILDREN[0], frame(1, {stream(0): (0, 5)}, {10: {"/a": 1}}))
+    (first,) = frames(
+        vertex.give(CHILDREN[1], frame(1, {stream(0): ends, stream(1): (0, 1)}, {10: {"/a": 1}}))
+    )
+    assert [(span.start, span.end) for span in first.spans] == [(0, 5)]
+    (second,) = vertex.shipped()
+    assert [(span.start, span.end) for span in second.spans] == [ends, (0, 1)]
+
+
+def test_a_repeat_that_ends_where_the_outbox_starts_is_merged() -> None:
+    vertex = Vertex()
+    vertex.give(CHILDREN[0], frame(1, {stream(0): (5, 6)}, {10: {"/a": 1}}))
+    assert vertex.give(CHILDREN[1], frame(1, {stream(0): (2, 5)}, {10: {"/a": 1}})) == []
+    (sent,) = vertex.shipped()
+    assert [(span.start, span.end) for span in sent.spans] == [(2, 6)]
+
+
+def test_solo_frames_go_alone_but_not_before_what_came_earlier_of_their_stream() -> None:
+    vertex = Vertex()
+    vertex.give(CHILDREN[0], frame(1, {stream(0): (0, 5)}, {10: {"/a": 1}}))
+    (alone,) = frames(vertex.give(CHILDREN[1], frame(1, {stream(1): (0, 1)}, {10: {"/b": 1}}, solo=True)))
+    assert alone.solo
+    assert [span.stream for span in alone.spans] == [stream(1)]
+    first, repeat = frames(
+        vertex.give(CHILDREN[0], frame(2, {stream(0): (0, 5)}, {10: {"/a": 1}}, solo=True))
+    )
+    assert (first.solo, repeat.solo) == (False, True)
+    assert first.number < repeat.number
+
+
+def test_it_ships_when_all_live_children_have_reported() -> None:
+    vertex = Vertex(hold_s=100.0)
+    vertex.core.handle(ChildrenChanged(frozenset(CHILDREN[:2])), vertex.instant)
+    assert vertex.give(CHILDREN[0], frame(1, {stream(0): (0, 1)})) == []
+    assert vertex.give(CHILDREN[0], frame(2, {stream(0): (1, 2)})) == []
+    assert len(frames(vertex.give(CHILDREN[1], frame(1, {stream(1): (0, 1)})))) == 1
+
+
+def test_it_ships_at_the_size_limit() -> None:
+    vertex = Vertex(hold_s=100.0, frame_bytes_max=4000)
+    shipped = []
+    for number in range(60):
+        groups = {f"/page{number}{n}": 1 for n in range(10)}
+        shipped += frames(
+            vertex.give(CHILDREN[0], frame(number, {stream(0): (number, number + 1)}, {10: groups}))
+        )
+    assert len(shipped) > 2
+    assert all(one.run_bytes < 8000 for one in shipped)
+
+
+def test_after_a_change_of_parent_it_sends_again_unchanged_and_alone() -> None:
+    vertex = Vertex()
+    sent = []
+    for number in range(2):
+        vertex.give(CHILDREN[0], frame(number, {stream(0): (number, number + 1)}, {10: {"/a": 1}}))
+        sent += vertex.shipped()
+    assert vertex.core.handle(ParentChanged(None), vertex.instant) == []
+    vertex.give(CHILDREN[1], frame(1, {stream(1): (0, 1)}))
+    assert vertex.shipped() == []  # nowhere to send it
+    again = frames(vertex.core.handle(ParentChanged(OTHER), vertex.instant), OTHER)
+    assert [one._replace(solo=False) for one in again[:2]] == sent
+    assert [one.solo for one in again] == [True] * 3
+    vertex.hear(Ack((again[0].number,)), UP)  # it helps, but is not of this attachment
+    vertex.give(CHILDREN[0], frame(5, {stream(0): (2, 3)}))
+    assert vertex.core._solo
+    vertex.hear(Ack((again[1].number,)), OTHER)
+    assert not vertex.core._solo
+
+
+def test_when_memory_is_short_the_oldest_frames_are_forgotten_and_their_senders_told() -> None:
+    vertex = Vertex(pending_max=2)
+    told: list[Any] = []
+    for number in range(4):
+        vertex.give(CHILDREN[0], frame(number, {stream(0): (number, number + 1)}))
+        vertex.now += 1
+        told += [one for one in vertex.core.handle(WAKE, vertex.instant) if isinstance(one.message, Nack)]
+    assert told == [Send(CHILDREN[0], Nack((0,))), Send(CHILDREN[0], Nack((1,)))]
+    vertex.now += vertex.core.options.forget_after_s
+    assert vertex.core.handle(WAKE, vertex.instant) == [Send(CHILDREN[0], Nack((n,))) for n in (2, 3)]
+    assert vertex.core.counters.forgotten == 4
+    assert vertex.budget.used_bytes < 10_000
+
+
+def test_bytes_on_their_way_are_bounded() -> None:
+    vertex = Vertex(pending_bytes_max=2000)
+    for number in range(20):
+        groups = {f"/page{number}{n}": 1 for n in range(20)}
+        vertex.give(CHILDREN[0], frame(number, {stream(0): (number, number + 1)}, {10: groups}))
+        vertex.shipped()
+        vertex.core.check()
+    assert vertex.core.counters.forgotten > 5
+
+
+def test_frames_that_are_not_sound_are_refused_whole() -> None:
+    vertex = Vertex()
+    good = frame(1, {stream(0): (0, 5)}, {10: {"/a": 1}, 20: {"/a": 1}})
+    bad = good.runs[1].run[:-3] + b"xyz"
+    broken = good._replace(runs=(good.runs[0], type(good.runs[1])(1, 20, 0, bad)))
+    assert vertex.give(CHILDREN[0], broken) == [Send(CHILDREN[0], Nack((1,)))]
+    assert vertex.shipped() == []
+    assert vertex.core.counters.refused == 1
+
+
+def test_nothing_is_applied_before_the_last_chunk() -> None:
+    whole = frame(1, {stream(0): (0, 5)}, {10: {"/a": 1}, 20: {"/b": 1}})
+    first = Frame(1, 0, False, False, whole.spans, whole.panes, whole.runs[:1])
+    second = Frame(1, 1, True, False, (), (), whole.runs[1:])
+    for order in (
+        [first],
+        [second],
+        [second, first],
+        [first, first, first],
+        [first, Frame(2, 1, True, False)],
+    ):
+        assembly = Assembly(1000)
+        assert [assembly.take(chunk) for chunk in order] == [None] * len(order)
+    assembly = Assembly(1000)
+    assert [assembly.take(chunk) for chunk in (second, first, second)] == [None, None, whole]
+    small = Assembly(first.runs[0].run.__len__() + 1)
+    assert (small.take(first), small.take(second), small.run_bytes) == (None, None, 0)
+
+
+def test_syncs_travel_behind_the_outbox_and_their_answers_find_back() -> None:
+    vertex = Vertex()
+    request = SyncRequest(stream(0), 3, -1, 77, 1, 5, "web1")
+    vertex.give(CHILDREN[1], frame(1, {stream(1): (0, 1)}))
+    assert vertex.hear(Sync((request,)), CHILDREN[0]) == []
+    vertex.now += 1
+    first, second = vertex.core.handle(WAKE, vertex.instant)
+    assert isinstance(first.message, Frame)
+    assert second == Send(UP, Sync((request,)))
+    answer = SyncAnswer(stream(0), 77, 3, 3, -1, False)
+    assert vertex.hear(Synced((answer,))) == [Send(CHILDREN[0], Synced((answer,)))]
+    assert vertex.hear(Synced((answer,))) == []
+    assert vertex.hear(Synced((SyncAnswer(stream(0), 78, 3, 3, -1, False),))) == []
+
+
+def test_remembered_syncs_are_bounded() -> None:
+    vertex = Vertex(syncs_max=2, sync_keep_s=1.0)
+    for nonce in range(3):
+        vertex.hear(Sync((SyncRequest(stream(0), 3, -1, nonce, 1, 5, ""),)), CHILDREN[nonce])
+    answers = tuple(SyncAnswer(stream(0), nonce, 3, 3, -1, False) for nonce in range(3))
+    assert [one.to for one in vertex.hear(Synced(answers))] == CHILDREN[1:3]
+
+
+def test_a_refusal_of_a_plan_is_passed_on() -> None:
+    message = Refused(2, AGENTS[0], "no such field")
+    assert Vertex().hear(message, CHILDREN[0]) == [Send(UP, message)]
