@@ -8,7 +8,6 @@ changes by making another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import lcm
 
 import msgspec
@@ -34,6 +33,13 @@ class BookFull(PlanBookError):  # noqa: N818 - not an error of whoever asks: the
     """As many revisions as may be are open."""
 
 
+def row_plan(plan: Plan) -> Plan:
+    """The plan whose row phase reads the log: the innermost."""
+    while plan.inner is not None:
+        plan = plan.inner
+    return plan
+
+
 class Revision(msgspec.Struct, frozen=True, array_like=True):
     """A plan and the event time from which on it owns the windows."""
 
@@ -42,7 +48,9 @@ class Revision(msgspec.Struct, frozen=True, array_like=True):
     """E: it owns windows that start here or later, until the E of the next revision."""
     plan: Plan
     feed: int
-    """The revision whose streams fill its panes: itself, or an earlier one whose row phase and pane length are the same."""
+    """The revision whose streams fill its panes: itself, or an earlier one of the same row phase."""
+    pane_us: int
+    """The length of those panes; 0: one endless pane."""
     delay_us: int = 2_000_000
     idle_us: int = 5_000_000
     lateness_us: int = 60_000_000
@@ -55,16 +63,13 @@ class Revision(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def size_us(self) -> int:
-        return 0 if self.plan.window is None else self.plan.window.size_us
+        window = row_plan(self.plan).window
+        return 0 if window is None else window.size_us
 
     @property
     def slide_us(self) -> int:
-        return 0 if self.plan.window is None else self.plan.window.slide_us
-
-    @property
-    def pane_us(self) -> int:
-        """The length of its panes; 0: one endless pane."""
-        return 0 if self.plan.window is None else pane_us(self.size_us, self.slide_us)
+        window = row_plan(self.plan).window
+        return 0 if window is None else window.slide_us
 
     def first_open(self, watermark_us: int) -> int:
         """The start of the earliest window that is not beyond the allowed lateness at that watermark."""
@@ -138,18 +143,45 @@ class PlanBook(msgspec.Struct, frozen=True, array_like=True):
         first, end = self.panes(feed)
         return first <= pane_start_us < end
 
-    def feed_revision(self, feed: int) -> Revision | None:
-        """A revision with the row phase of a feed: its own, or, once that is closed, one that it feeds."""
-        return self.revision(feed) or next(iter(self.fed_by(feed)), None)
+    def is_closed(self, feed: int) -> bool:
+        """Whether a feed was open once and is not any more."""
+        return bool(self.revisions) and feed <= self.revisions[-1].number and feed not in self.feeds
 
     # change
 
     def next_boundary(self, at_us: int, plan: Plan) -> int:
         """The earliest E, not before `at_us`, at which `plan` may take over: a window of old and new starts there."""
-        slides = [known.slide_us for known in self.revisions[-1:]]
-        slides.append(0 if plan.window is None else plan.window.slide_us)
-        step = lcm(*[slide for slide in slides if slide]) if any(slides) else 1
+        window = row_plan(plan).window
+        slides = [known.slide_us for known in self.revisions[-1:]] + (
+            [] if window is None else [window.slide_us]
+        )
+        step = lcm(*[slide for slide in slides if slide])
         return -(-at_us // step) * step
+
+    def revised(
+        self,
+        start_us: int,
+        plan: Plan,
+        timing: Timing = Timing(),  # noqa: B008 - frozen
+        split: bool = False,
+        own_feed: bool = False,
+    ) -> Revision:
+        """The next revision, fed by the streams there are if only the result phase differs (unless `own_feed`)."""
+        last = self.revisions[-1] if self.revisions else None
+        number = 1 if last is None else last.number + 1
+        window = row_plan(plan).window
+        pane = 0 if window is None else pane_us(window.size_us, window.slide_us)
+        feed = number
+        if (
+            last is not None
+            and not own_feed
+            and _same_rows(last.plan, plan)
+            and pane % (last.pane_us or 1) == 0
+        ):
+            feed, pane = last.feed, last.pane_us
+        return Revision(
+            number, start_us, plan, feed, pane, timing.delay_us, timing.idle_us, timing.lateness_us, split
+        )
 
     def add(self, revision: Revision, horizon_us: int) -> PlanBook:
         """The book with one more revision. Raises PlanBookError, or BookFull when it has to wait."""
@@ -173,7 +205,8 @@ class PlanBook(msgspec.Struct, frozen=True, array_like=True):
                 f"revision {revision.number} would start at {start}, before revision {last.number}, which starts at "
                 f"{last.start_us}: the range of a revision never grows"
             )
-        if start < horizon_us and last is not None:
+        endless = last is not None and pane == last.pane_us == 0 and revision.feed == last.feed
+        if start < horizon_us and last is not None and not endless:
             raise PlanBookError(
                 f"revision {revision.number} would start at {start}, before the horizon {horizon_us}: windows before "
                 "it are closed and their logs may be gone"
@@ -190,6 +223,12 @@ class PlanBook(msgspec.Struct, frozen=True, array_like=True):
                 )
 
     def _check_feed(self, revision: Revision) -> None:
+        pane = revision.pane_us
+        if pane and (revision.size_us % pane or revision.slide_us % pane):
+            raise PlanBookError(
+                f"revision {revision.number} has windows of {revision.size_us} by {revision.slide_us} us over panes of "
+                f"{pane} us: whole panes only, or a feed of its own"
+            )
         if revision.feed == revision.number:
             return
         source = self.revisions[-1] if self.revisions else None
@@ -198,26 +237,32 @@ class PlanBook(msgspec.Struct, frozen=True, array_like=True):
                 f"revision {revision.number} is to be fed by {revision.feed}; only the feed of the last revision still "
                 "gets all lines"
             )
-        if source.pane_us and (revision.size_us % source.pane_us or revision.slide_us % source.pane_us):
-            raise PlanBookError(
-                f"revision {revision.number} has windows of {revision.size_us} by {revision.slide_us} us over panes of "
-                f"{source.pane_us} us: whole panes only, or a feed of its own"
-            )
+        if source.pane_us != pane:
+            raise PlanBookError(f"the panes of feed {source.feed} are {source.pane_us} us long, not {pane}")
 
-    def close(self, watermarks: Mapping[int, int]) -> PlanBook:
-        """The book without the revisions whose last window is beyond its allowed lateness; `watermarks` by feed. The last
-        revision never closes. Closing goes from the oldest on, so that owners are never found among older plans."""
+    def close(self, horizon_us: int) -> PlanBook:
+        """The book without the revisions that own no window from the horizon on (C5). The last revision never closes.
+        Closing goes from the oldest on, so that owners are never found among older plans."""
         left = list(self.revisions)
-        while len(left) > 1:
-            oldest = left[0]
-            if oldest.start_us < left[1].start_us:
-                mark = watermarks.get(oldest.feed)
-                if mark is None or oldest.first_open(mark) < left[1].start_us:
-                    break
+        while len(left) > 1 and left[1].start_us <= horizon_us:
             del left[0]
         if len(left) == len(self.revisions):
             return self
         return PlanBook(self.version + 1, tuple(left))
+
+
+def _same_rows(old: Plan, new: Plan) -> bool:
+    """Whether both keep the same states of the same lines: they differ in windows over panes and in the result phase."""
+    one, other = row_plan(old), row_plan(new)
+    if (one.window is None) != (other.window is None):
+        return False
+    times = [window.time for window in (one.window, other.window) if window is not None]
+    return (one.source, one.where, one.keys, one.aggregates) == (
+        other.source,
+        other.where,
+        other.keys,
+        other.aggregates,
+    ) and len(set(times)) <= 1
 
 
 def covering(pane_start_us: int, revision: Revision) -> range:

@@ -13,3 +13,7 @@ class OptionsError(MasterError):
 
 class GroupStoreError(MasterError):
     """What a member of a commit group had promised cannot be read any more."""
+
+
+class EntryError(MasterError):
+    """An entry of the log, or a part of a snapshot, that is none: the log is corrupt or of a later version."""

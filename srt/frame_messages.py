@@ -171,9 +171,9 @@ class News(msgspec.Struct, frozen=True, array_like=True, tag="news"):
     book: PlanBook | None
     """None: the receiver's version is not older."""
     horizon_us: int
-    """No later plan reaches back before it."""
-    closed: dict[int, int]
-    """By feed: panes that start earlier are closed."""
+    """No later plan reaches back before it, and panes that start before it are closed."""
+    draining: bool
+    """Sources are read to their end as of now, and then no more."""
     clock_us: int
     """The leader's wall clock."""
     watermark_us: int | None

@@ -14,9 +14,17 @@ TEN = "window(time, '10 seconds')"
 SLIDING = "window(time, '10 seconds', '4 seconds')"
 
 
-def revision(number: int, start_s: int, feed: int = 0, window: str = TEN, lateness_s: int = 5) -> Revision:
+def revision(
+    number: int, start_s: int, feed: int = 0, window: str = TEN, lateness_s: int = 5, pane_s: int = 0
+) -> Revision:
+    made = PlanBook().revised(start_s * SECOND_US, plan(window))
     return Revision(
-        number, start_s * SECOND_US, plan(window), feed or number, lateness_us=lateness_s * SECOND_US
+        number,
+        start_s * SECOND_US,
+        made.plan,
+        feed or number,
+        pane_s * SECOND_US or made.pane_us,
+        lateness_us=lateness_s * SECOND_US,
     )
 
 
@@ -46,7 +54,9 @@ def test_panes_near_a_change_are_kept_under_both_plans() -> None:
 
 
 def test_a_change_of_the_result_phase_is_fed_by_the_streams_there_are() -> None:
-    made = book(revision(1, 0, window=SLIDING), revision(2, 40, feed=1, window="window(time, '20 seconds')"))
+    made = book(
+        revision(1, 0, window=SLIDING), revision(2, 40, feed=1, window="window(time, '20 seconds')", pane_s=2)
+    )
     assert made.feeds == [1]
     assert made.panes(1) == (0, NEVER_US)
     made = made.add(revision(3, 60), ALWAYS)
@@ -55,8 +65,21 @@ def test_a_change_of_the_result_phase_is_fed_by_the_streams_there_are() -> None:
         made.add(revision(4, 80, feed=1), ALWAYS)
     with pytest.raises(PlanBookError, match="whole panes only"):
         book(revision(1, 0)).add(
-            revision(2, 40, feed=1, window="window(time, '20 seconds', '5 seconds')"), ALWAYS
+            revision(2, 40, feed=1, window="window(time, '15 seconds')", pane_s=10), ALWAYS
         )
+    with pytest.raises(PlanBookError, match="the panes of feed 1 are 10000000 us long"):
+        book(revision(1, 0)).add(revision(2, 40, feed=1, pane_s=5), ALWAYS)
+
+
+def test_a_new_text_says_by_itself_whether_it_needs_streams_of_its_own() -> None:
+    made = book(revision(1, 0, window=SLIDING))
+    wider = made.revised(40 * SECOND_US, plan("window(time, '20 seconds', '8 seconds')"))
+    assert (wider.number, wider.feed, wider.pane_us) == (2, 1, 2 * SECOND_US)
+    assert made.revised(0, plan(SLIDING, having="count(*) > 3")).feed == 1
+    assert made.revised(0, plan(SLIDING, key="status")).feed == 2
+    assert made.revised(0, plan("window(time, '9 seconds')")).feed == 2
+    assert made.revised(0, plan(SLIDING), own_feed=True).feed == 2
+    assert made.next_boundary(1, plan("window(time, '6 seconds')")) == 12 * SECOND_US
 
 
 @pytest.mark.parametrize(
@@ -78,18 +101,20 @@ def test_at_most_eight_are_open() -> None:
     full = book(*(revision(number, 10 * number) for number in range(1, 9)))
     with pytest.raises(BookFull, match="the change waits"):
         full.add(revision(9, 90), ALWAYS)
-    closed = full.close(dict.fromkeys(full.feeds, 25 * SECOND_US))
+    closed = full.close(25 * SECOND_US)
     assert [one.number for one in closed.revisions] == [2, 3, 4, 5, 6, 7, 8]
     assert closed.add(revision(9, 90), ALWAYS).version == full.version + 2
 
 
-def test_a_revision_closes_when_its_last_window_is_beyond_its_lateness() -> None:
+def test_a_revision_closes_when_the_horizon_has_passed_its_windows() -> None:
     made = book(revision(1, 0), revision(2, 40))
-    assert made.close({1: 45 * SECOND_US - 1, 2: 0}) is made  # the last window ends at 40, lateness is 5
-    assert [one.number for one in made.close({1: 45 * SECOND_US}).revisions] == [2]
-    assert made.close({2: 99 * SECOND_US}) is made  # nobody knows how far feed 1 is
+    assert made.close(40 * SECOND_US - 1) is made
+    assert [one.number for one in made.close(40 * SECOND_US).revisions] == [2]
+    assert [one.number for one in made.close(NEVER_US).revisions] == [2]
     aborted = book(revision(1, 0), revision(2, 40), revision(3, 40))
-    assert [one.number for one in aborted.close({1: 45 * SECOND_US}).revisions] == [3]
+    assert [one.number for one in aborted.close(40 * SECOND_US).revisions] == [3]
+    one = revision(1, 0, lateness_s=5)
+    assert [one.first_open(at * SECOND_US) for at in (14, 15, 25)] == [0, 10 * SECOND_US, 20 * SECOND_US]
 
 
 def test_a_job_without_windows_has_one_owner() -> None:

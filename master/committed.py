@@ -1,0 +1,394 @@
+"""The state that follows from a job's log: a pure function of its entries, the same on every member of the group.
+
+An entry that does not fit the state it meets is void: a new leader may decide again what an old one had decided already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from cbt.budget import Budget
+from cbt.errors import MemoryCapError, SpillError
+from cbt.options import Options as TreeOptions
+from cbt.tree import Tree
+from job.plan_book import ALWAYS, NEVER_US, PlanBook, PlanBookError, Revision, covering
+from master.entries import (
+    FINAL,
+    WITHDRAWN,
+    Drain,
+    Entry,
+    Forget,
+    FrameEntry,
+    PlanEntry,
+    Publish,
+    Reg,
+    decode_entry,
+)
+from srt.content import Content
+from srt.errors import ContentError
+from srt.frame_messages import HISTORY, LIVE, Counters, PaneLines, Span, StreamId
+
+RUN_BYTES_MAX = 1 << 30
+WindowKey = tuple[int, int]
+"""(start, end), microseconds; (0, NEVER_US) is the endless one."""
+
+
+class StreamState(msgspec.Struct, array_like=True):
+    """What is committed of a stream."""
+
+    start: int
+    next: int
+    """The cut behind its committed content, which is the fold of (start, next]."""
+    end: int
+    """Where a history lane ends; -1: nowhere."""
+    watermark_us: int | None
+    counters: Counters
+
+    @property
+    def finished(self) -> bool:
+        return self.end >= 0 and self.next == self.end
+
+
+class WindowState(msgspec.Struct, array_like=True):
+    """A window that may still be published."""
+
+    count: int = 0
+    """How often it was."""
+    status: str = ""
+    changed: bool = True
+    """Its content is not that of its last publication."""
+
+
+class WindowPublished(NamedTuple):
+    """A window that readers may see. `tables` are the groups (0) and pairs of all its panes as of that entry, none if it has
+    no rows; they are the receiver's."""
+
+    log_index: int
+    start_us: int
+    end_us: int
+    edition: int
+    """n: how often it was published, this time included."""
+    status: str
+    agents: int
+    missing: tuple[str, ...]
+    revision: Revision | None
+    """None: the window is withdrawn, no plan has it any more."""
+    tables: dict[int, Tree]
+    lines: int
+
+
+@dataclass
+class Counts:
+    """What the state itself did with committed lines."""
+
+    late: int = 0
+    """Dropped, for their panes were closed."""
+    outside: int = 0
+    """Dropped, for no window of their revision has their pane any more."""
+    void: int = 0
+    """Entries that changed nothing. Not part of the state: members that started from a snapshot know of fewer."""
+
+
+class Committed:
+    """Feed it the entries in order with `apply`."""
+
+    def __init__(self, budget: Budget, tree_options: TreeOptions = TreeOptions()) -> None:  # noqa: B008 - frozen
+        self._budget, self._tree_options = budget, tree_options
+        self.index = 0
+        """Of the last entry applied."""
+        self.book = PlanBook()
+        self.streams: dict[StreamId, StreamState] = {}
+        self.roster: dict[bytes, bool] = {}
+        """Every agent that ever registered; False: forgotten."""
+        self.names: dict[bytes, str] = {}
+        self.windows: dict[WindowKey, WindowState] = {}
+        self.horizon_us = ALWAYS
+        """Windows that start earlier are final, published and beyond their allowed lateness. Never falls."""
+        self.draining = False
+        self.counts = Counts()
+        self.closed = Counters()
+        """Of streams that are closed."""
+        self.content = self._empty()
+        self._reach: dict[int, int | None] = {}
+
+    def _empty(self) -> Content:
+        return Content(self._budget, self._tree_options)
+
+    # entries
+
+    def apply(self, index: int, data: bytes) -> list[WindowPublished]:
+        """Takes the next entry; returns what readers may see now. Raises EntryError for what is no entry. O(spans + panes
+        touched * windows of a pane + roster)."""
+        entry: Entry = decode_entry(data)
+        self.index = index
+        done: list[WindowPublished] | None
+        if isinstance(entry, FrameEntry):
+            done = self._frame(entry)
+        elif isinstance(entry, Reg):
+            done = self._register(entry)
+        elif isinstance(entry, PlanEntry):
+            done = self._plan(entry.revision)
+        elif isinstance(entry, Publish):
+            done = self._publish(entry)
+        elif isinstance(entry, Forget):
+            done = self._forget(entry.agent)
+        else:
+            done = self._drain(entry)
+        if done is None:
+            self.counts.void += 1
+            return []
+        self._close()
+        return done
+
+    def _register(self, entry: Reg) -> list[WindowPublished] | None:
+        live = StreamId(entry.revision, entry.agent, LIVE)
+        if live in self.streams or entry.revision not in self.book.feeds:
+            return None
+        start = entry.start
+        if entry.split > start:
+            history = StreamId(entry.revision, entry.agent, HISTORY)
+            self.streams[history] = StreamState(start, start, entry.split, None, Counters())
+            start = entry.split
+        self.streams[live] = StreamState(start, start, -1, None, Counters())
+        self.roster.setdefault(entry.agent, True)
+        self.names[entry.agent] = entry.name
+        self._reach.clear()
+        return []
+
+    def _forget(self, agent: bytes) -> list[WindowPublished] | None:
+        if not self.roster.get(agent):
+            return None
+        self.roster[agent] = False
+        self._reach.clear()
+        return []
+
+    def _drain(self, entry: Drain) -> list[WindowPublished] | None:
+        if self.draining:
+            return None
+        self.draining = True
+        return []
+
+    def _frame(self, entry: FrameEntry) -> list[WindowPublished] | None:
+        kept = {(pane.revision, pane.start_us) for pane in entry.panes if self._drop_reason(pane) is None}
+        runs = [run for run in entry.runs if (run.revision, run.start_us) in kept]
+        panes = [pane for pane in entry.panes if (pane.revision, pane.start_us) in kept]
+        try:
+            content = self.content.staged(panes, runs, RUN_BYTES_MAX)
+        except ContentError:
+            return None
+        if not self.fits(entry.spans) or not self.content.fits(content):
+            return None
+        self.content.merge(content)
+        for pane in entry.panes:
+            self._count(pane)
+        for span in entry.spans:
+            if span.stream in self.streams:
+                self._advance(span)
+        for pane in panes:
+            self._touch(pane.revision, pane.start_us)
+        return []
+
+    def _advance(self, span: Span) -> None:
+        state, mark = self.streams[span.stream], span.watermark_us
+        state.next = span.end
+        state.counters = state.counters + span.counters
+        if mark is not None and (state.watermark_us is None or mark > state.watermark_us):
+            state.watermark_us = mark
+        self._reach.pop(span.stream.revision, None)
+        if not self.roster[span.stream.agent]:
+            self.roster[span.stream.agent] = True  # it is back (F4)
+            self._reach.clear()
+
+    def fits(self, spans: Iterable[Span]) -> bool:
+        """Whether every piece starts exactly at its stream's `next` (R1). Streams of closed feeds say nothing any more."""
+        for span in spans:
+            if self.book.is_closed(span.stream.revision):
+                continue
+            state = self.streams.get(span.stream)
+            if state is None or span.start != state.next or (state.end >= 0 and span.end > state.end):
+                return False
+        return True
+
+    def _drop_reason(self, pane: PaneLines) -> str | None:
+        if not self.book.keeps(pane.revision, pane.start_us):
+            return "outside"
+        return "late" if pane.start_us < self.horizon_us else None
+
+    def _count(self, pane: PaneLines) -> None:
+        """Counts the lines of a pane that is dropped."""
+        reason = self._drop_reason(pane)
+        if reason == "late":
+            self.counts.late += pane.lines
+        elif reason == "outside":
+            self.counts.outside += pane.lines
+
+    def _touch(self, feed: int, pane_us: int) -> None:
+        """A pane has new content: its windows that may still be published differ from what readers saw."""
+        for revision in self.book.fed_by(feed):
+            for start in covering(pane_us, revision):
+                if start >= self.horizon_us and self.book.owns(revision.number, start):
+                    self._mark(_key(revision, start))
+
+    def _mark(self, key: WindowKey) -> None:
+        known = self.windows.get(key)
+        if known is None:
+            self.windows[key] = WindowState()
+        else:
+            known.changed = True
+
+    # plans
+
+    def _plan(self, revision: Revision) -> list[WindowPublished] | None:
+        try:
+            self.book = self.book.add(revision, self.plan_horizon_us)
+        except PlanBookError:
+            return None
+        self._reach.clear()
+        for key in list(self.content.lines):
+            if not self.book.keeps(*key):
+                self.counts.outside += self.content.drop(key)
+        # Windows that changed hands: those readers saw are published again, by the new owner or as withdrawn.
+        for (start, end), state in list(self.windows.items()):
+            if start >= revision.start_us:
+                if state.count:
+                    state.changed = True
+                else:
+                    del self.windows[start, end]
+        for feed, pane in self.content.lines:
+            if feed == revision.feed:
+                self._touch(feed, pane)
+        return []
+
+    @property
+    def endless(self) -> bool:
+        return bool(self.book.revisions) and not self.book.revisions[-1].slide_us
+
+    @property
+    def plan_horizon_us(self) -> int:
+        """H: a plan that needs the logs again may not reach back before it. For an endless window there is no such time: its
+        logs are let go once they are committed."""
+        return NEVER_US if self.endless else self.horizon_us
+
+    # windows
+
+    def reach(self, feed: int) -> int | None:
+        """How far the slowest agent of the roster is under a feed; None: one has not begun, or there is none. Cached, else
+        O(roster)."""
+        if feed not in self._reach:
+            marks = [self.agent_reach(feed, agent) for agent, on in self.roster.items() if on]
+            known = [mark for mark in marks if mark is not None]
+            self._reach[feed] = min(known) if known and len(known) == len(marks) else None
+        return self._reach[feed]
+
+    def agent_reach(self, feed: int, agent: bytes) -> int | None:
+        """How far an agent is: its live lane, and its history lane until that is finished. O(1)."""
+        live = self.streams.get(StreamId(feed, agent, LIVE))
+        if live is None or live.watermark_us is None:
+            return None
+        history = self.streams.get(StreamId(feed, agent, HISTORY))
+        if history is None or history.finished:
+            return live.watermark_us
+        return None if history.watermark_us is None else min(live.watermark_us, history.watermark_us)
+
+    def missing(self, feed: int, end_us: int) -> list[bytes]:
+        """The agents of the roster that have not reached `end_us`. O(roster)."""
+        return [
+            agent
+            for agent, on in self.roster.items()
+            if on and ((mark := self.agent_reach(feed, agent)) is None or mark < end_us)
+        ]
+
+    def window_owner(self, key: WindowKey) -> Revision | None:
+        """The revision whose window it is; None: no plan has that window any more."""
+        owner = self.book.owner(key[0])
+        if owner is None or _key(owner, key[0]) != key or (owner.slide_us and key[0] % owner.slide_us):
+            return None
+        return owner
+
+    def complete(self, key: WindowKey) -> bool:
+        """Whether every agent of the roster has reached its end (F1)."""
+        owner = self.window_owner(key)
+        mark = None if owner is None else self.reach(owner.feed)
+        return mark is not None and mark >= key[1]
+
+    def _publish(self, entry: Publish) -> list[WindowPublished] | None:
+        key = (entry.start_us, entry.end_us)
+        state = self.windows.get(key)
+        if state is None or entry.count != state.count + 1:
+            return None
+        owner = self.window_owner(key)
+        if (entry.status == WITHDRAWN) != (owner is None) or (
+            entry.status == FINAL and not self.complete(key)
+        ):
+            return None
+        state.count, state.status, state.changed = entry.count, entry.status, False
+        tables, lines = ({}, 0) if owner is None else self.window_tables(owner, key)
+        if owner is None:
+            state.status = FINAL  # nothing more will be said of it until a plan has it again
+        return [
+            WindowPublished(
+                self.index, *key, entry.count, entry.status, entry.agents, entry.missing, owner, tables, lines
+            )
+        ]
+
+    def window_tables(self, owner: Revision, key: WindowKey) -> tuple[dict[int, Tree], int]:
+        """The merged tables and the lines of a window; blocks are shared. O(panes + blocks)."""
+        tables: dict[int, Tree] = {}
+        lines = 0
+        for start in range(key[0], key[1], owner.pane_us) if owner.pane_us else (0,):
+            lines += self.content.lines.get((owner.feed, start), 0)
+            for number, tree in self.content.tables.get((owner.feed, start), {}).items():
+                if number not in tables:
+                    tables[number] = Tree(tree.key_kinds, tree.state_kinds, self._tree_options, self._budget)
+                try:
+                    tables[number].merge(tree)
+                except (MemoryCapError, SpillError) as problem:
+                    self.content.tight = (
+                        problem  # the groups are in the tree; whoever feeds us must slow down
+                    )
+        return tables, lines
+
+    # what is over
+
+    def _close(self) -> None:
+        """Moves the horizon, frees the panes before it, closes revisions with their streams (C5)."""
+        horizon = min([self._first_open(revision) for revision in self.book.revisions], default=ALWAYS)
+        unsettled = [
+            start for (start, _), state in self.windows.items() if state.changed or state.status != FINAL
+        ]
+        horizon = min([horizon, *unsettled])
+        if horizon <= self.horizon_us:
+            return
+        self.horizon_us = horizon
+        for key in [key for key in self.windows if key[0] < horizon]:
+            del self.windows[key]
+        for pane in [pane for pane in self.content.lines if pane[1] < horizon]:
+            self.content.drop(pane)
+        book = self.book.close(horizon)
+        if book is not self.book:
+            self.book = book
+            self._close_streams()
+
+    def _first_open(self, revision: Revision) -> int:
+        """The start of its first window that is not beyond its lateness; NEVER_US when all are."""
+        if not revision.slide_us:
+            return ALWAYS
+        mark = self.reach(revision.feed)
+        first = max(revision.start_us, self.horizon_us if mark is None else revision.first_open(mark))
+        return min(first, NEVER_US) if first < self.book.end_us(revision.number) else NEVER_US
+
+    def _close_streams(self) -> None:
+        feeds = set(self.book.feeds)
+        for stream in [stream for stream in self.streams if stream.revision not in feeds]:
+            self.closed = self.closed + self.streams.pop(stream).counters
+        for key in [key for key in self.content.lines if key[0] not in feeds]:
+            self.content.drop(key)
+        self._reach.clear()
+
+
+def _key(revision: Revision, start_us: int) -> WindowKey:
+    return (start_us, start_us + revision.size_us) if revision.slide_us else (0, NEVER_US)

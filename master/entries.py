@@ -1,0 +1,74 @@
+"""The entries of a job's replicated log (docs/STATE.md)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from job.plan_book import Revision
+from master.errors import EntryError
+from srt.frame_messages import PaneLines, PaneRun, Span
+
+TENTATIVE, FINAL, WITHDRAWN = "tentative", "final", "withdrawn"
+
+
+class Reg(msgspec.Struct, frozen=True, array_like=True, tag="reg"):
+    """Opens the live stream of an agent under a feed, and with `split` its history lane: live begins at `split` then."""
+
+    revision: int
+    agent: bytes
+    name: str
+    start: int
+    split: int = -1
+
+
+class FrameEntry(msgspec.Struct, frozen=True, array_like=True, tag="frame"):
+    """All frames of one group commit, merged."""
+
+    spans: tuple[Span, ...]
+    panes: tuple[PaneLines, ...]
+    runs: tuple[PaneRun, ...]
+
+
+class PlanEntry(msgspec.Struct, frozen=True, array_like=True, tag="plan"):
+    revision: Revision
+
+
+class Publish(msgspec.Struct, frozen=True, array_like=True, tag="publish"):
+    """What readers see of a window: its rows are the state at this entry."""
+
+    start_us: int
+    end_us: int
+    count: int
+    """The n-th time that the window is published, from 1."""
+    status: str
+    agents: int
+    """On the roster."""
+    missing: tuple[str, ...] = ()
+    """Names of the agents that have not reached its end, at most a thousand of them."""
+
+
+class Forget(msgspec.Struct, frozen=True, array_like=True, tag="forget"):
+    """Takes an agent off the roster until a frame of it is committed."""
+
+    agent: bytes
+
+
+class Drain(msgspec.Struct, frozen=True, array_like=True, tag="drain"):
+    """Agents read their sources to the end as of now; then all windows become final."""
+
+
+Entry = Reg | FrameEntry | PlanEntry | Publish | Forget | Drain
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Entry] = msgspec.msgpack.Decoder(Entry)
+
+
+def encode_entry(entry: Entry) -> bytes:
+    return _encoder.encode(entry)
+
+
+def decode_entry(data: bytes) -> Entry:
+    """Raises EntryError."""
+    try:
+        return _decoder.decode(data)
+    except (msgspec.DecodeError, msgspec.ValidationError) as problem:
+        raise EntryError(f"an entry of {len(data)} bytes: {problem}") from problem

@@ -1,0 +1,146 @@
+"""Which windows the leader publishes now: final ones, revisions of them, and at the deadline tentative ones (F1 to F5).
+
+It only proposes; the state machine takes a PUBLISH entry if it still holds where the entry lies in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from job.plan_book import NEVER_US, Revision
+from master.committed import Committed, WindowKey, WindowState
+from master.entries import FINAL, TENTATIVE, WITHDRAWN, Publish
+
+MISSING_MAX = 1000
+
+
+@dataclass(frozen=True)
+class FinalityOptions:
+    deadline_s: float = 10.0
+    """After the first agent passed the end of a window it is published, final or not."""
+    emit_s: float = 0.5
+    """The least time between two publications of a window that changed: late lines are gathered."""
+    expect: int = 0
+    """Agents to wait for at the start of a job."""
+    grace_s: float = 3.0
+    """How long to wait for them."""
+    publish_max: int = 256
+    """Windows in one group commit."""
+
+
+class Finality:
+    """The leader's timers; the rest is the committed state."""
+
+    def __init__(self, committed: Committed, options: FinalityOptions) -> None:
+        self._committed, self._options = committed, options
+        self._since: dict[WindowKey, float] = {}
+        """When the first agent was seen beyond the end of a window."""
+        self._published: dict[WindowKey, float] = {}
+        self._waiting: set[WindowKey] = set()
+        """A PUBLISH is on its way."""
+        self._led_s = 0.0
+        self._look = False
+        self._deadline_s = float("inf")
+
+    @property
+    def wake_at(self) -> float:
+        return self._deadline_s
+
+    def lead(self, now_s: float) -> None:
+        """Deadlines count from here on for a new leader."""
+        self._since.clear()
+        self._published.clear()
+        self._waiting.clear()
+        self._led_s = now_s
+        self._look = True
+
+    def applied(self, now_s: float) -> None:
+        """The committed state has changed."""
+        self._look = True
+        windows = self._committed.windows
+        for known in (self._since, self._published):
+            for key in [key for key in known if key not in windows]:
+                del known[key]
+
+    def settled(self, entries: Iterable[object]) -> None:
+        """A group is committed; `entries` are not on their way yet. A PUBLISH that was void is tried again."""
+        self._waiting = {(one.start_us, one.end_us) for one in entries if isinstance(one, Publish)}
+        self._look = True
+
+    def due(self, now_s: float) -> list[Publish]:
+        """What to append now. O(windows that are open) after a change of state or at a deadline, else O(1)."""
+        if not self._look and now_s < self._deadline_s:
+            return []
+        self._look = False
+        self._deadline_s = float("inf")
+        found: list[Publish] = []
+        if not self._started(now_s):
+            return found
+        for key in sorted(self._committed.windows):
+            state = self._committed.windows[key]
+            if key in self._waiting or len(found) >= self._options.publish_max:
+                continue
+            entry = self._entry(key, state, now_s)
+            if entry is not None:
+                self._waiting.add(key)
+                self._published[key] = now_s
+                found.append(entry)
+        return found
+
+    def _started(self, now_s: float) -> bool:
+        """F4: waits for the agents that are expected, for a while."""
+        known = len(self._committed.roster)
+        if known >= max(self._options.expect, 1) and self._options.expect:
+            return True
+        ready_s = self._led_s + self._options.grace_s
+        if now_s >= ready_s or any(state.count for state in self._committed.windows.values()):
+            return True
+        self._deadline_s = ready_s
+        return False
+
+    def _entry(self, key: WindowKey, state: WindowState, now_s: float) -> Publish | None:
+        owner = self._committed.window_owner(key)
+        if owner is None:
+            return self._made(key, state, WITHDRAWN, None) if state.changed else None
+        if self._committed.complete(key):
+            if not state.changed and state.status == FINAL:
+                return None
+            # The first final is not held back; further ones gather what is late.
+            if state.status != FINAL or self._rested(key, now_s):
+                return self._made(key, state, FINAL, owner)
+            return None
+        if state.changed and self._overdue(key, owner, now_s):
+            return self._made(key, state, TENTATIVE, owner)
+        return None
+
+    def _rested(self, key: WindowKey, now_s: float) -> bool:
+        ready_s = self._published.get(key, float("-inf")) + self._options.emit_s
+        if now_s >= ready_s:
+            return True
+        self._deadline_s = min(self._deadline_s, ready_s)
+        return False
+
+    def _overdue(self, key: WindowKey, owner: Revision, now_s: float) -> bool:
+        """Whether the deadline of an incomplete window has come, or it is the endless one and time to show it again."""
+        if key[1] == NEVER_US:
+            return self._rested(key, now_s)
+        since_s = self._since.get(key)
+        if since_s is None:
+            if not self._anybody_beyond(owner.feed, key[1]):
+                return False
+            since_s = self._since[key] = now_s
+        ready_s = max(since_s, self._published.get(key, since_s)) + self._options.deadline_s
+        if now_s >= ready_s:
+            return True
+        self._deadline_s = min(self._deadline_s, ready_s)
+        return False
+
+    def _anybody_beyond(self, feed: int, end_us: int) -> bool:
+        return len(self._committed.missing(feed, end_us)) < sum(self._committed.roster.values())
+
+    def _made(self, key: WindowKey, state: WindowState, status: str, owner: Revision | None) -> Publish:
+        agents = sum(self._committed.roster.values())
+        late = [] if owner is None or status == FINAL else self._committed.missing(owner.feed, key[1])
+        names = tuple(self._committed.names[agent] for agent in late[:MISSING_MAX])
+        return Publish(*key, state.count + 1, status, agents, names)

@@ -1,0 +1,471 @@
+"""What the leader of a job's group does: judges frames, commits them, decides what is final, changes plans.
+
+Only what is committed leaves it (R2). It keeps nothing durable of its own: the log is given to it by `master/commit_group`
+and it answers with entries to append. Rule names are those of docs/WIRE_FRAMES.md and docs/STATE.md.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+
+from cbt.budget import Budget
+from cbt.options import Options as TreeOptions
+from job.errors import JobError
+from job.panes import StateShape
+from job.plan import Plan
+from job.plan_book import ALWAYS, BookFull, PlanBook, PlanBookError, Revision, row_plan
+from job.watermark import Timing
+from master.committed import Committed
+from master.entries import Drain, Forget, PlanEntry, Publish, Reg, decode_entry
+from master.finality import Finality, FinalityOptions
+from master.group_commit import Tail, Verdict
+from srt.automaton import Instant, Received, Ref, Send, Wake
+from srt.content import Content
+from srt.errors import ContentError
+from srt.frame_messages import (
+    HISTORY,
+    LIVE,
+    Ack,
+    Frame,
+    Nack,
+    News,
+    Refused,
+    StreamId,
+    Sync,
+    SyncAnswer,
+    SyncRequest,
+)
+from srt.frames import Assembly, WholeFrame
+
+MIB = 1 << 20
+
+
+class Append(NamedTuple):
+    """Effect: the log takes these entries, in order; each comes back as `Committed` or the leader loses its place."""
+
+    entries: list[bytes]
+
+
+class EntryCommitted(msgspec.Struct, frozen=True):
+    """Event: the entry at this index is committed. Members get it for every entry, in order."""
+
+    index: int
+    entry: bytes
+
+
+class Leading(NamedTuple):
+    """Event: this member leads. It comes when all older entries are committed and were given as `EntryCommitted`."""
+
+    epoch: int
+    history: int
+
+
+class Following(NamedTuple):
+    """Event: another member leads, or nobody for now; what was appended and not committed may survive or not."""
+
+    leader: Ref | None
+
+
+class ChangePlan(NamedTuple):
+    """Event: a user wants another plan. `start_us` None: as soon as no line that was read is before it."""
+
+    token: int
+    plan: Plan
+    start_us: int | None = None
+    timing: Timing = Timing()
+    split: bool = False
+    """Agents read what lies before the present in a lane of its own (`since`)."""
+
+
+class ForgetAgent(NamedTuple):
+    """Event: an agent is not expected back."""
+
+    agent: bytes
+
+
+class DrainJob(NamedTuple):
+    """Event: all sources are to be read to their end as of now, and all windows become final."""
+
+
+class PlanAnswer(NamedTuple):
+    """Effect: what became of a `ChangePlan`: a committed revision, or a problem."""
+
+    token: int
+    revision: int
+    problem: str = ""
+
+
+class PlanFailed(NamedTuple):
+    """Effect: an agent cannot run the plan of a revision; it is rolled back if there is an older one."""
+
+    revision: int
+    agent: str
+    reason: str
+
+
+class Spread(NamedTuple):
+    """Effect: the tree multicasts this at once; those who miss it get it in the next PONG."""
+
+    news: News
+
+
+@dataclass(frozen=True)
+class RootOptions:
+    frame_bytes_max: int = 64 * MIB
+    senders_max: int = 4096
+    lead_us: int = 1_000_000
+    """A change without a time of its own begins so much behind the latest event time known."""
+    finality: FinalityOptions = field(default_factory=FinalityOptions)
+
+
+@dataclass
+class RootCounters:
+    accepted: int = 0
+    duplicates: int = 0
+    refused: int = 0
+    unsound: int = 0
+
+
+class Root:
+    """The judge of one job and partition, on every member of its group; it acts while it leads."""
+
+    def __init__(
+        self,
+        ref: Ref,
+        budget: Budget,
+        options: RootOptions = RootOptions(),
+        tree_options: TreeOptions = TreeOptions(),  # noqa: B008 - frozen
+        committed: Committed | None = None,
+    ) -> None:
+        """`committed`: the state of a snapshot; None: the log begins."""
+        self.ref, self.options, self.counters = ref, options, RootCounters()
+        self.committed = committed or Committed(budget, tree_options)
+        self.epoch = self.history = 0
+        self.leading = False
+        self._budget, self._tree_options = budget, tree_options
+        self._tail = self._new_tail()
+        self._finality = Finality(self.committed, options.finality)
+        self._assemblies: OrderedDict[Ref, Assembly] = OrderedDict()
+        self._instances: dict[bytes, tuple[int, int]] = {}
+        self._wanted: ChangePlan | None = None
+        self._changing: tuple[int, int] | None = None
+        """(revision, token) of the PLAN on its way; token -1: a rollback."""
+        self._announced_at = -1
+        self._announced_us: int | None = None
+        self._kinds: dict[int, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {}
+
+    def _new_tail(self) -> Tail:
+        return Tail(self.committed, self._budget, self._tree_options)
+
+    @property
+    def wake_at(self) -> float:
+        return self._finality.wake_at if self.leading else float("inf")
+
+    def handle(self, event: Any, now: Instant) -> list[Any]:
+        effects = self._handle(event, now)
+        if self.leading:
+            self._tail.open.entries += self._finality.due(now.s)
+            entries = self._tail.ship()
+            if entries:
+                effects.append(Append(entries))
+        return effects
+
+    def _handle(self, event: Any, now: Instant) -> list[Any]:
+        if isinstance(event, EntryCommitted):
+            return self._apply(event, now)
+        if isinstance(event, Leading):
+            return self._lead(event, now)
+        if isinstance(event, Following):
+            return self._follow()
+        if not self.leading or isinstance(event, Wake):
+            return []
+        if isinstance(event, Received):
+            return self._receive(event.sender, event.message, now)
+        if isinstance(event, ChangePlan):
+            return self._want(event)
+        if isinstance(event, ForgetAgent) and self.committed.roster.get(event.agent):
+            self._tail.open.entries.append(Forget(event.agent))
+        if isinstance(event, DrainJob) and not self.committed.draining:
+            self._tail.open.entries.append(Drain())
+        return []
+
+    # the log
+
+    def _apply(self, event: EntryCommitted, now: Instant) -> list[Any]:
+        state = self.committed
+        before = (state.book.version, state.draining, state.counts.void)
+        effects: list[Any] = [*state.apply(event.index, event.entry)]
+        self._finality.applied(now.s)
+        if not self.leading:
+            return effects
+        if state.counts.void > before[2] and not isinstance(decode_entry(event.entry), Publish | PlanEntry):
+            return effects + self._start_over(now)
+        if self._tail.committed_one(event.entry):
+            effects += self._tail.settled()
+            self._finality.settled(self._tail.open.entries)
+            effects += self._plan_settled()
+        if (state.book.version, state.draining) != before[:2]:
+            effects.append(Spread(self.news(now)))
+        return effects
+
+    def _start_over(self, now: Instant) -> list[Any]:
+        """An entry of ours was void though it was judged by the tail: nothing of the tail can be trusted."""
+        effects = self._tail.refused() + self._follow()
+        self.leading = True
+        self._finality.lead(now.s)
+        return effects
+
+    def _lead(self, event: Leading, now: Instant) -> list[Any]:
+        self._follow()
+        self.leading, self.epoch, self.history = True, event.epoch, event.history
+        self._finality.lead(now.s)
+        return []
+
+    def _follow(self) -> list[Any]:
+        """Forgets what was on its way: it may be in the log or not, and nobody was told."""
+        effects: list[Any] = []
+        if self._changing is not None and self._changing[1] >= 0:
+            effects.append(
+                PlanAnswer(self._changing[1], 0, "the leader changed; look whether the revision is there")
+            )
+        if self._wanted is not None:
+            effects.append(PlanAnswer(self._wanted.token, 0, "the leader changed; ask again"))
+        self.leading = False
+        self._tail = self._new_tail()
+        self._assemblies.clear()
+        self._instances.clear()
+        self._wanted = self._changing = None
+        return effects
+
+    def news(self, now: Instant, known_version: int = -1, known_history: int = -1) -> News:
+        """What a PONG tells a child that has the book of `known_version`, read under `known_history`."""
+        state = self.committed
+        fresh = known_version != state.book.version or known_history != self.history
+        return News(
+            self.epoch,
+            self.history,
+            state.book.version,
+            state.book if fresh else None,
+            state.plan_horizon_us,
+            state.draining,
+            now.wall_us,
+            self._announced(),
+        )
+
+    def _announced(self) -> int | None:
+        """How far the slowest is of those agents that know a time: for sources that never had a line. O(roster), once per
+        entry."""
+        state = self.committed
+        if self._announced_at != state.index:
+            self._announced_at = state.index
+            feed = state.book.feeds[-1] if state.book.feeds else 0
+            marks = [state.agent_reach(feed, agent) for agent, on in state.roster.items() if on]
+            self._announced_us = min([mark for mark in marks if mark is not None], default=None)
+        return self._announced_us
+
+    # messages
+
+    def _receive(self, sender: Ref, message: Any, now: Instant) -> list[Any]:
+        if isinstance(message, Frame):
+            return self._chunk(sender, message)
+        if isinstance(message, Sync):
+            return self._sync(sender, message)
+        if isinstance(message, Refused):
+            return self._refused(message)
+        return []
+
+    def _chunk(self, sender: Ref, chunk: Frame) -> list[Any]:
+        assembly = self._assemblies.pop(sender, None) or Assembly(self.options.frame_bytes_max)
+        frame = assembly.take(chunk)
+        if assembly.run_bytes or (frame is None and not chunk.last):
+            self._assemblies[sender] = assembly
+            while len(self._assemblies) > self.options.senders_max:
+                self._assemblies.popitem(last=False)
+        return [] if frame is None else self._frame(sender, frame)
+
+    def _frame(self, sender: Ref, frame: WholeFrame) -> list[Any]:
+        verdict = self._tail.judge(frame.spans)
+        if verdict is Verdict.DUPLICATE:
+            return self._duplicate(sender, frame.number)
+        content = self._sound(frame) if verdict is Verdict.ACCEPT else None
+        if content is None:
+            self.counters.refused += 1
+            return [Send(sender, Nack((frame.number,)))]
+        self.counters.accepted += 1
+        self._tail.accept(sender, frame.number, frame.spans, content)
+        return []
+
+    def _duplicate(self, sender: Ref, number: int) -> list[Any]:
+        """All of it is in the log; the ACK waits for what it rests on."""
+        self.counters.duplicates += 1
+        group = self._tail.newest
+        if group is None:
+            return [Send(sender, Ack((number,)))]
+        group.acks.append((sender, number))
+        return []
+
+    def _sound(self, frame: WholeFrame) -> Content | None:
+        """The content of a frame, if its runs are those of the plans and can be merged with what is there."""
+        try:
+            content = self._tail.open.content.staged(frame.panes, frame.runs, self.options.frame_bytes_max)
+        except ContentError:
+            content = None
+        if content is not None and all(
+            self._of_plan(key[0], tables) for key, tables in content.tables.items()
+        ):
+            return content
+        self.counters.unsound += 1
+        return None
+
+    def _of_plan(self, feed: int, tables: dict[int, Any]) -> bool:
+        kinds = self._kinds.get(feed)
+        if kinds is None:
+            revisions = self.committed.book.fed_by(feed)
+            if not revisions:
+                return False
+            shape = StateShape(row_plan(revisions[0].plan))
+            kinds = [(tuple(shape.key_kinds), tuple(shape.state_kinds))]
+            kinds += [(tuple(pair), ()) for pair in shape.pair_kinds]
+            self._kinds[feed] = kinds
+        return all(
+            number < len(kinds) and (tree.key_kinds, tree.state_kinds) == kinds[number]
+            for number, tree in tables.items()
+        )
+
+    # streams
+
+    def _sync(self, sender: Ref, message: Sync) -> list[Any]:
+        group = self._tail.open
+        for request in message.requests:
+            group.answers.append((sender, self._open(request)))
+        if group or self._tail.sent is not None:
+            if not group and self._tail.sent is not None:
+                self._tail.sent.answers += group.answers
+                group.answers = []
+            return []
+        effects = group.replies()
+        group.answers = []
+        return effects
+
+    def _open(self, request: SyncRequest) -> SyncAnswer:
+        """Registers a stream, or tells where it is (R3)."""
+        stream = request.stream
+        problem = self._other_user(request)
+        if not problem and stream.revision not in self.committed.book.feeds:
+            problem = f"revision {stream.revision} is closed"
+        state = None if problem else self._tail.stream(stream)
+        if state is None and not problem:
+            if stream.lane != LIVE:
+                problem = "there is no history lane"
+            else:
+                self._tail.register(
+                    Reg(stream.revision, stream.agent, request.name[:255], request.start, request.split)
+                )
+                state = self._tail.stream(stream)
+        if state is None:
+            return SyncAnswer(stream, request.nonce, 0, 0, -1, False, problem)
+        split = self._tail.stream(StreamId(stream.revision, stream.agent, HISTORY)) is not None
+        return SyncAnswer(stream, request.nonce, state.next, state.start, state.end, split)
+
+    def _other_user(self, request: SyncRequest) -> str:
+        """Refuses the older of two starts of one agent, and the second of two at once: a copied data directory."""
+        known = self._instances.get(request.stream.agent)
+        mine = (request.boot, request.instance)
+        if known is None or mine[0] > known[0]:
+            self._instances[request.stream.agent] = mine
+            return ""
+        if mine == known:
+            return ""
+        name = self.committed.names.get(request.stream.agent, "?")
+        return f"{name} and {request.name} use one journal: was a data directory copied? Remove the journal of one"
+
+    # plans
+
+    def _want(self, change: ChangePlan) -> list[Any]:
+        """C5: only the last of the changes that wait is wanted."""
+        effects: list[Any] = []
+        if self._wanted is not None:
+            effects.append(
+                PlanAnswer(self._wanted.token, 0, "another change came before this one could begin")
+            )
+        self._wanted = change
+        return effects + self._try_change()
+
+    def _try_change(self) -> list[Any]:
+        if self._wanted is None or self._changing is not None:
+            return []
+        change, book = self._wanted, self.committed.book
+        start = self._start(change)
+        try:
+            revision = book.revised(start, change.plan, change.timing, change.split)
+            book.add(revision, self.committed.plan_horizon_us)
+        except BookFull:
+            return []
+        except (PlanBookError, JobError) as problem:
+            self._wanted = None
+            return [PlanAnswer(change.token, 0, str(problem))]
+        self._wanted = None
+        self._append_plan(revision, change.token)
+        return []
+
+    def _append_plan(self, revision: Revision, token: int) -> None:
+        self._changing = (revision.number, token)
+        self._tail.open.entries.append(PlanEntry(revision))
+
+    def _start(self, change: ChangePlan) -> int:
+        book = self.committed.book
+        if change.start_us is not None:
+            return change.start_us
+        if not book.revisions or row_plan(change.plan).window is None:
+            return ALWAYS
+        marks = [
+            state.watermark_us for state in self.committed.streams.values() if state.watermark_us is not None
+        ]
+        last = book.revisions[-1]
+        wanted = max([*(mark + last.delay_us + self.options.lead_us for mark in marks), last.start_us])
+        return book.next_boundary(max(wanted, self.committed.horizon_us, -(1 << 61)), change.plan)
+
+    def _plan_settled(self) -> list[Any]:
+        """A group is committed: answers whoever waited for a revision in it, and goes on with the next."""
+        effects: list[Any] = []
+        waits = any(isinstance(one, PlanEntry) for one in self._tail.open.entries)
+        if self._changing is not None and not waits:
+            revision, token = self._changing
+            self._changing = None
+            there = self.committed.book.revision(revision) is not None
+            if token >= 0:
+                effects.append(
+                    PlanAnswer(
+                        token, revision, "" if there else "the windows it was to own were closed meanwhile"
+                    )
+                )
+        return effects + self._try_change()
+
+    def _refused(self, message: Refused) -> list[Any]:
+        """An agent cannot run the newest plan: back to the text before it, as a revision of its own (C3)."""
+        book = self.committed.book
+        failed = book.revision(message.revision)
+        if failed is None:
+            return []
+        name = self.committed.names.get(message.agent, message.agent.hex())
+        effects: list[Any] = [PlanFailed(message.revision, name, message.reason[:1000])]
+        if self._changing is None and failed == book.revisions[-1] and len(book.revisions) > 1:
+            old = book.revisions[-2]
+            at = max(failed.start_us, self.committed.horizon_us)
+            start = at if at == failed.start_us else book.next_boundary(at, old.plan)
+            revision = book.revised(start, old.plan, old.timing, old.split, own_feed=True)
+            if _takes(book, revision, self.committed.plan_horizon_us):
+                self._append_plan(revision, -1)
+        return effects
+
+
+def _takes(book: PlanBook, revision: Revision, horizon_us: int) -> bool:
+    try:
+        book.add(revision, horizon_us)
+    except PlanBookError:
+        return False
+    return True

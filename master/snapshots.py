@@ -1,0 +1,71 @@
+"""Snapshots of a job's committed state: parts of bounded size, for members that join or have fallen behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from cbt.budget import Budget
+from cbt.options import Options as TreeOptions
+from job.plan_book import PlanBook
+from master.committed import RUN_BYTES_MAX, Committed, StreamState, WindowState
+from master.errors import EntryError
+from srt.content import chunked
+from srt.frame_messages import Counters, PaneLines, PaneRun, StreamId
+
+
+class _Head(msgspec.Struct, array_like=True):
+    """All of a snapshot but the runs."""
+
+    index: int
+    book: PlanBook
+    streams: list[tuple[StreamId, StreamState]]
+    roster: list[tuple[bytes, bool, str]]
+    windows: list[tuple[int, int, WindowState]]
+    horizon_us: int
+    late: int
+    outside: int
+    closed: Counters
+    draining: bool
+    panes: list[PaneLines]
+
+
+def snapshot(state: Committed) -> Iterator[bytes]:
+    """The state as parts of bounded size, the first of which has all but the runs. Apply nothing while it is read."""
+    head = _Head(
+        state.index,
+        state.book,
+        sorted(state.streams.items()),
+        [(agent, on, state.names.get(agent, "")) for agent, on in state.roster.items()],
+        [(*key, window) for key, window in sorted(state.windows.items())],
+        state.horizon_us,
+        state.counts.late,
+        state.counts.outside,
+        state.closed,
+        state.draining,
+        list(state.content.panes()),
+    )
+    yield msgspec.msgpack.encode(head)
+    for part in chunked(state.content.runs()):
+        yield msgspec.msgpack.encode(part)
+
+
+def restored(parts: Iterable[bytes], budget: Budget, tree_options: TreeOptions | None = None) -> Committed:
+    """The state of a snapshot. Raises EntryError."""
+    made = Committed(budget, tree_options or TreeOptions())
+    rest = iter(parts)
+    try:
+        head = msgspec.msgpack.decode(next(rest, b""), type=_Head)
+        runs = (run for part in rest for run in msgspec.msgpack.decode(part, type=tuple[PaneRun, ...]))
+        made.content.merge(made.content.staged(head.panes, runs, RUN_BYTES_MAX))
+    except (msgspec.DecodeError, msgspec.ValidationError, ValueError) as problem:
+        raise EntryError(f"a snapshot that is none: {problem}") from problem
+    made.index, made.book, made.horizon_us = head.index, head.book, head.horizon_us
+    made.streams = dict(head.streams)
+    made.roster = {agent: on for agent, on, _ in head.roster}
+    made.names = {agent: name for agent, _, name in head.roster}
+    made.windows = {(start, end): window for start, end, window in head.windows}
+    made.counts.late, made.counts.outside = head.late, head.outside
+    made.closed, made.draining = head.closed, head.draining
+    return made
