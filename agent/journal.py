@@ -103,10 +103,15 @@ class Journal:
         self.header = msgspec.structs.replace(header, boot=header.boot + 1)
         self.durable: SortedDict[int, Cut] = SortedDict({ORIGIN: Cut(ORIGIN, None, {})})
         self._slots: dict[int, list[int]] = {}
-        self._taken: set[int] = set()
+        self._owners: dict[int, int] = {}
+        """Which cut is in a slot."""
+        self._spare: set[int] = set()
+        """Cuts whose slots may be written over. Until they are, the order of numbers holds for them, too."""
+        self._dying: set[int] = set()
+        """Cuts that are being written over: they may be on disk or not, and are of no use."""
         self._cursor = 0
         self._token = 0
-        self._waiting: dict[int, tuple[list[WriteAt], Cut | None]] = {}
+        self._waiting: dict[int, tuple[list[WriteAt], Cut | None, list[int]]] = {}
         self._between: set[int] = set()
         self._heal: list[WriteAt] = []
         if known is not None:
@@ -141,7 +146,7 @@ class Journal:
             self.durable[number] = cut
             slots = [min(slot for _, slot in places[number, boot][part]) for part in range(count)]
             self._slots[number] = slots
-            self._taken.update(slots)
+            self._owners.update(dict.fromkeys(slots, number))
             sound = {copied for part in places[number, boot].values() for copied in part}
             # Only what is broken is written, and as it was: a torn write here must not make a whole copy unreadable.
             for data_part, place in zip(encode_slots(cut, boot, self.options.slot_bytes), slots, strict=True):
@@ -150,13 +155,13 @@ class Journal:
                     for copy in (0, 1)
                     if (copy, place) not in sound
                 ]
-        if self._taken:
+        if self._slots:
             self._cursor = max(self._slots[max(self._slots)]) + 1
 
     def start(self) -> Write:
         """The write that must be stored before anything is sent: the new boot number, and copies that were lost."""
         data = encode_header(self.header)
-        return self._write([WriteAt(0, data), WriteAt(HEADER_BYTES, data), *self._heal], None)
+        return self._write([WriteAt(0, data), WriteAt(HEADER_BYTES, data), *self._heal], None, [])
 
     # cuts
 
@@ -204,21 +209,31 @@ class Journal:
             if len(identity) > IDENTITY_BYTES_MAX:
                 raise JournalError(f"a file identity of {len(identity)} bytes, at most {IDENTITY_BYTES_MAX}")
         needed = len(encode_slots(cut, self.boot, self.options.slot_bytes))
-        slots = self._free(needed)
+        slots, dying = self._free(needed)
+        for number in dying:
+            for slot in self._slots.pop(number):
+                del self._owners[slot]
+        self._spare.difference_update(dying)
+        self._dying.update(dying)
         self._slots[cut.number] = slots
-        self._taken.update(slots)
-        return self._write(self._changes(cut, slots), cut)
+        self._owners.update(dict.fromkeys(slots, cut.number))
+        return self._write(self._changes(cut, slots), cut, dying)
 
-    def _free(self, needed: int) -> list[int]:
+    def _free(self, needed: int) -> tuple[list[int], list[int]]:
+        """Slots to write over, going round, and the spare cuts in them."""
         count = self.options.slots
-        around = ((self._cursor + step) % count for step in range(count))
-        slots = []
-        for slot in around:
-            if slot not in self._taken:
-                slots.append(slot)
-                if len(slots) == needed:
-                    self._cursor = (slot + 1) % count
-                    return slots
+        slots: list[int] = []
+        dying: dict[int, None] = {}
+        for slot in ((self._cursor + step) % count for step in range(count)):
+            owner = self._owners.get(slot)
+            if owner is not None and owner not in self._spare:
+                continue
+            slots.append(slot)
+            if owner is not None:
+                dying[owner] = None
+            if len(slots) == needed:
+                self._cursor = (slot + 1) % count
+                return slots, list(dying)
         raise JournalFull(f"{len(slots)} of {count} slots are free, and a cut needs {needed}")
 
     def _changes(self, cut: Cut, slots: list[int]) -> list[WriteAt]:
@@ -229,14 +244,17 @@ class Journal:
             for slot, part in zip(slots, parts, strict=True)
         ]
 
-    def _write(self, changes: list[WriteAt], cut: Cut | None) -> Write:
+    def _write(self, changes: list[WriteAt], cut: Cut | None, dying: list[int]) -> Write:
         self._token += 1
-        self._waiting[self._token] = (changes, cut)
+        self._waiting[self._token] = (changes, cut, dying)
         return Write(STORE, changes, self._token)
 
     def stored(self, token: int) -> int | None:
         """The cut that is durable now; None: it was the write of the start, or nobody waits for it any more."""
-        _, cut = self._waiting.pop(token, (None, None))
+        _, cut, dying = self._waiting.pop(token, (None, None, []))
+        for number in dying:
+            del self.durable[number]
+            self._dying.discard(number)
         if cut is None:
             return None
         self.durable[cut.number] = cut
@@ -252,8 +270,11 @@ class Journal:
         """The greatest durable cut with M before that event time: a plan that starts there reads on from it. O(log cuts)
         lookups, as M never falls."""
         cuts = self.durable.values()
-        index = bisect_left(cuts, event_us, key=lambda cut: _early(cut.latest_us))
-        found: Cut = cuts[max(index - 1, 0)]
+        index = bisect_left(cuts, event_us, key=lambda cut: _early(cut.latest_us)) - 1
+        while cuts[index].number in self._dying:
+            index -= 1
+        found: Cut = cuts[index]
+        self._spare.discard(found.number)
         return found
 
     def next_target(self, start: int, bytes_max: int) -> Cut | None:
@@ -263,11 +284,21 @@ class Journal:
         index = bisect_right(numbers, start)
         found = None
         for number in numbers[index:]:
-            cut = self.durable[number]
+            if number in self._dying:
+                continue
             if found is not None and self.distance(start, number) > bytes_max:
                 break
-            found = cut
+            found = self.durable[number]
+        if found is not None:
+            self._spare.discard(found.number)
         return found
+
+    def is_cut_between(self, after: int, before: int) -> bool:
+        """Whether a cut was made within a range, durable or not: then another one there might not keep the order."""
+        durable = any(True for _ in self.durable.irange(after, before, inclusive=(False, False)))
+        return durable or any(
+            cut is not None and after < cut.number < before for _, cut, _ in self._waiting.values()
+        )
 
     def distance(self, start: int, end: int) -> int:
         """Bytes of the range (start, end]."""
@@ -279,26 +310,26 @@ class Journal:
     # letting go
 
     def thin(self, needed: Iterable[int], floor: int) -> None:
-        """Forgets the cuts before `floor`, and, where too many are left, every other one that is not needed. Their slots are
-        free; what is on disk stays true until it is overwritten."""
-        keep = {*needed, ORIGIN, self.durable.peekitem()[0]}
+        """Gives up the cuts before `floor`, and, where too many are left, every other one that is not needed: their slots
+        may be written over."""
+        keep = {*needed, ORIGIN, floor, self.durable.peekitem()[0]}
         if self.newest.number in self.durable:
             keep.add(self.newest.number)
-        for number in list(self.durable.irange(maximum=floor, inclusive=(True, False))):
-            self._forget(number, keep)
-        if len(self.durable) > self.options.index_max:
-            for number in [number for number in self.durable if number not in keep][::2]:
-                self._forget(number, keep)
+        self._spare -= keep
+        self._spare.update(number for number in self.kept if number < floor and number not in keep)
+        kept = self.kept
+        if len(kept) > self.options.index_max:
+            self._spare.update([number for number in kept if number not in keep][::2])
 
-    def _forget(self, number: int, keep: set[int]) -> None:
-        if number not in keep:
-            del self.durable[number]
-            self._taken.difference_update(self._slots.pop(number, ()))
+    @property
+    def kept(self) -> list[int]:
+        """The numbers of the cuts that will not be written over."""
+        return [number for number in self.durable if number not in self._spare and number not in self._dying]
 
     def check(self) -> None:
         """Raises JournalError unless its parts agree."""
         slots = [slot for used in self._slots.values() for slot in used]
-        if len(slots) != len(set(slots)) or set(slots) != self._taken:
+        if len(slots) != len(set(slots)) or set(slots) != self._owners.keys():
             raise JournalError("slots are used twice or not accounted for")
         for before, after in pairwise(self.durable.values()):
             if _early(before.latest_us) > _early(after.latest_us):

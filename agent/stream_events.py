@@ -70,6 +70,8 @@ class Advanced(NamedTuple):
     """For every spec to be delivered."""
     overfull: frozenset[StreamKey] = frozenset()
     """Streams whose trees had to be dropped for want of memory: they will be read again."""
+    gone: frozenset[bytes] = frozenset()
+    """Finished files of `start` that are not on disk any more. Others must stay in the cuts, or they would seem new."""
     more: bool = False
     """It stopped at a limit; there is more to read at once."""
 

@@ -436,6 +436,8 @@ class Streams:
             counters = portion.counters
             portion = portion._replace(counters=counters + type(counters)(lost_bytes=1))
         if event.reached is not None:
+            if self.journal.is_cut_between(start, target):
+                return  # for another stream, meanwhile; that one will do
             try:
                 cut, write = self.journal.cut_between(start, target, event.reached, event.latest_us)
             except JournalFull:
@@ -509,11 +511,11 @@ class Streams:
 
     def _cut(self, asked: Advance, event: Advanced) -> Cut | None:
         """The cut at the frontier; None: there was no room for it, and what was read will be read again."""
-        forgotten = {} if self.released is None else self.released.files
+        released = {} if self.released is None else self.released.files
         files = {
             name: at
             for name, at in {**asked.start, **event.files}.items()
-            if not (at.finished and name in forgotten and forgotten[name].finished)
+            if not (name in event.gone and name in released and released[name].finished)
         }
         cut: Cut = self.journal.newest
         if files != dict(cut.files):
@@ -576,7 +578,7 @@ class Streams:
             return
         horizon_us = min(job.horizon_us for job in self.jobs.values())
         floor = min(self.journal.greatest_before(horizon_us).number, *(stream.acked for stream in every))
-        crowded = len(self.journal.durable) > self.journal.options.index_max
+        crowded = len(self.journal.kept) > self.journal.options.index_max
         if floor not in self.journal.durable or not (
             thin or crowded or self.released is None or floor > self.released.number
         ):

@@ -48,7 +48,7 @@ class Process:
     core: Core | None = None
     paused_until: float = 0.0
     full: bool = False
-    """Its disks refuse every write."""
+    """Its stores of keys and values refuse every write; files were preallocated."""
     clock_ahead_us: int = 0
     inbox: deque[Any] = field(default_factory=deque)
     wake_at: float = NEVER
@@ -192,7 +192,7 @@ class World:
                 self.give(origin, PeerLost(effect.to))
 
     def _write(self, process: Process, effect: Write) -> None:
-        if process.full:
+        if process.full and isinstance(process.disks[effect.store], KeyValueDisk):
             self.after(
                 self.fsync_s, lambda: self.give(process, StoreFailed(effect.token, "no space left on device"))
             )

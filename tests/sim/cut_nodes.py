@@ -1,0 +1,267 @@
+"""Nodes of the simulation of cuts: the real cores, with pings in the place of srt/reducer_tree.
+
+Agents hang below vertices, vertices below others or the root. A node that has not heard from its parent for a lease tells the world,
+which gives it another one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from agent.journal import Journal, JournalOptions
+from agent.stream_events import JobHeard, JobParent, JobTold, JobUp
+from agent.streams import Streams, StreamsOptions
+from cbt.budget import Budget
+from cbt.options import Options
+from job.plan import Plan
+from job.plan_book import PlanBook
+from master.committed import Committed
+from master.root import Append, EntryCommitted, Root, RootOptions
+from srt.automaton import NEVER, WAKE, Instant, Received, Ref, Send, Stored, StoreFailed, Wake
+from srt.frame_messages import Ack, Nack, News, Synced
+from srt.reducer import ChildrenChanged, ParentChanged, Reducer, ReducerOptions
+from tests.sim.single_log import SingleLog
+
+JOB = b"j" * 16
+LEASE_S = 1.0
+
+
+class Ping(NamedTuple):
+    version: int
+    history: int
+
+
+class Pong(NamedTuple):
+    news: News
+
+
+class SetParent(NamedTuple):
+    parent: Ref
+
+
+class NeedParent(NamedTuple):
+    """Effect: the parent is silent."""
+
+
+class Node:
+    """What all nodes do: ping the parent, know the children by their pings."""
+
+    def __init__(self, ref: Ref) -> None:
+        self.ref = ref
+        self.parent: Ref | None = None
+        self.news: News | None = None
+        self._heard_s = -NEVER
+        self._ping_at_s = 0.0
+        self._asked = False
+        self._children: dict[Ref, float] = {}
+
+    @property
+    def core_wake_at(self) -> float:
+        return NEVER
+
+    @property
+    def wake_at(self) -> float:
+        return min(self._ping_at_s, self.core_wake_at)
+
+    def handle(self, event: Any, now: Instant) -> list[Any]:
+        if isinstance(event, Wake):
+            effects = self._tick(now) if now.s >= self._ping_at_s else []
+            return effects + (self.core(WAKE, now) if now.s >= self.core_wake_at else [])
+        if isinstance(event, SetParent):
+            self._asked, self._heard_s = False, now.s
+            self.parent = event.parent
+            return [*self.attached(now), Send(self.parent, self._ping())]
+        if isinstance(event, Received) and isinstance(event.message, Ping):
+            return self._pinged(event.sender, event.message, now)
+        if isinstance(event, Received) and isinstance(event.message, Pong):
+            if event.sender == self.parent:
+                self._heard_s = now.s
+            return self._learn(event.message.news, now)
+        return self.core(event, now)
+
+    def _ping(self) -> Ping:
+        return Ping(-1, -1) if self.news is None else Ping(self.news.version, self.news.history)
+
+    def _tick(self, now: Instant) -> list[Any]:
+        self._ping_at_s = now.s + LEASE_S / 3
+        if self.parent is not None and now.s > self._heard_s + LEASE_S:
+            self.parent = None
+            effects = self.attached(now)
+        else:
+            effects = []
+        if self.parent is None:
+            return [*effects, NeedParent()]
+        return [*effects, Send(self.parent, self._ping())]
+
+    def _learn(self, news: News, now: Instant) -> list[Any]:
+        """Keeps the book that is known; news of an older leader say nothing."""
+        old = self.news
+        if old is not None:
+            if (news.history, news.epoch, news.version) < (old.history, old.epoch, old.version):
+                return []
+            if news.book is None:
+                if news.version != old.version or news.history != old.history:
+                    return []
+                news = News(*[getattr(news, name) for name in news.__struct_fields__])
+                news = _with_book(news, old.book)
+        elif news.book is None:
+            return []
+        self.news = news
+        return self.told(news, now)
+
+    def _pinged(self, sender: Ref, ping: Ping, now: Instant) -> list[Any]:
+        before = set(self._children)
+        self._children[sender] = now.s
+        self._children = {child: at for child, at in self._children.items() if at > now.s - LEASE_S}
+        effects = self.children(frozenset(self._children), now) if set(self._children) != before else []
+        news = self.current_news(ping, now)
+        return effects if news is None else [*effects, Send(sender, Pong(news))]
+
+    def current_news(self, ping: Ping, now: Instant) -> News | None:
+        if self.parent is None or self.news is None:
+            return None  # cut off: children should look elsewhere
+        known = (ping.version, ping.history) == (self.news.version, self.news.history)
+        return _with_book(self.news, None) if known else self.news
+
+    # what differs
+
+    def core(self, event: Any, now: Instant) -> list[Any]:
+        raise NotImplementedError
+
+    def attached(self, now: Instant) -> list[Any]:
+        return []
+
+    def told(self, news: News, now: Instant) -> list[Any]:
+        return []
+
+    def children(self, children: frozenset[Ref], now: Instant) -> list[Any]:
+        return []
+
+
+def _with_book(news: News, book: PlanBook | None) -> News:
+    return News(
+        news.epoch,
+        news.history,
+        news.version,
+        book,
+        news.horizon_us,
+        news.draining,
+        news.clock_us,
+        news.watermark_us,
+    )
+
+
+class AgentNode(Node):
+    """An agent; its driver is the world."""
+
+    def __init__(
+        self,
+        ref: Ref,
+        name: str,
+        data: bytes,
+        fresh_id: bytes,
+        can_run: Callable[[Plan], str | None],
+        rng: random.Random,
+        options: StreamsOptions,
+    ) -> None:
+        super().__init__(ref)
+        self.checked: set[int] = set()
+        """Cuts that the world has looked at."""
+        self.streams = Streams(name, Journal(data, fresh_id, JournalOptions.tiny()), rng, can_run, options)
+
+    @property
+    def core_wake_at(self) -> float:
+        return self.streams.wake_at
+
+    def core(self, event: Any, now: Instant) -> list[Any]:
+        if isinstance(event, Received):
+            if not isinstance(event.message, Ack | Nack | Synced):
+                return []
+            event = JobHeard(JOB, event.message)
+        return self._out(self.streams.handle(event, now))
+
+    def attached(self, now: Instant) -> list[Any]:
+        return self._out(self.streams.handle(JobParent(JOB, self.parent), now))
+
+    def told(self, news: News, now: Instant) -> list[Any]:
+        return self._out(self.streams.handle(JobTold(JOB, news), now))
+
+    def _out(self, effects: list[Any]) -> list[Any]:
+        return [
+            Send(self.parent, effect.message)
+            if isinstance(effect, JobUp) and self.parent is not None
+            else effect
+            for effect in effects
+            if not (isinstance(effect, JobUp) and self.parent is None)
+        ]
+
+
+class VertexNode(Node):
+    """An inner vertex."""
+
+    def __init__(self, ref: Ref, options: ReducerOptions) -> None:
+        super().__init__(ref)
+        self.reducer = Reducer(ref, Budget(), options, Options.tiny())
+
+    @property
+    def core_wake_at(self) -> float:
+        return self.reducer.wake_at
+
+    def core(self, event: Any, now: Instant) -> list[Any]:
+        return self.reducer.handle(event, now)
+
+    def attached(self, now: Instant) -> list[Any]:
+        return self.reducer.handle(ParentChanged(self.parent), now)
+
+    def children(self, children: frozenset[Ref], now: Instant) -> list[Any]:
+        return self.reducer.handle(ChildrenChanged(children), now)
+
+
+class RootNode(Node):
+    """A group of one."""
+
+    def __init__(
+        self,
+        ref: Ref,
+        log: SingleLog,
+        options: RootOptions,
+        committed: Callable[[Committed, list[Any]], None],
+    ) -> None:
+        """`committed` is called after each entry that was applied, with the effects."""
+        super().__init__(ref)
+        self._committed = committed
+        budget = Budget()
+        self.log = log
+        state, self._replay = log.recover(budget)
+        self.root = Root(ref, budget, options, Options.tiny(), state)
+        self._ping_at_s = 0.0
+
+    @property
+    def core_wake_at(self) -> float:
+        return self.root.wake_at
+
+    def _tick(self, now: Instant) -> list[Any]:
+        self._ping_at_s = NEVER
+        events, self._replay = self._replay, []
+        return [effect for event in events for effect in self.core(event, now)]
+
+    def core(self, event: Any, now: Instant) -> list[Any]:
+        if isinstance(event, Stored):
+            events: list[Any] = list(self.log.stored(event.token))
+        elif isinstance(event, StoreFailed):
+            return [self.log.failed(event.token)]
+        else:
+            events = [event]
+        effects: list[Any] = []
+        for one in events:
+            done = self.root.handle(one, now)
+            if isinstance(one, EntryCommitted):
+                self._committed(self.root.committed, done)
+            effects += done
+        effects += self.log.maybe_snapshot(self.root.committed) if self.root.leading else []
+        return [self.log.append(effect) if isinstance(effect, Append) else effect for effect in effects]
+
+    def current_news(self, ping: Ping, now: Instant) -> News | None:
+        return self.root.news(now, ping.version, ping.history) if self.root.leading else None
