@@ -401,8 +401,8 @@ class Streams:
             or len(self._folds) >= self.options.folds_max
         ):
             return
-        if stream.head > self.journal.durable.peekitem()[0]:
-            return
+        if stream.pieces and not stream.pieces[-1].durable:
+            return  # where to go on is known once that cut is durable
         start, lost = self._known(stream.head)
         target = self.journal.next_target(start.number, self.options.fold_bytes_max)
         if target is not None and 0 <= stream.end < target.number:

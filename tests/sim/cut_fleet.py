@@ -314,7 +314,6 @@ class Fleet:
         ):
             self.histories += 1
             lose_tail(process.disks["log"], self.rng.randint(0, 6))  # type: ignore[arg-type]
-            self.published.clear()
         self.world.after(seconds, lambda: self.world.boot(process) if process.core is None else None)
 
     def calm_network(self) -> None:
@@ -445,8 +444,9 @@ class Fleet:
             None if revision is None else revision.number,
             {number: canonical(tree) for number, tree in window.tables.items()},
         )
-        known = self.published[key].setdefault(window.edition, content)
-        if known != content:
+        known = self.published[key].get(window.edition, content)
+        self.published[key][window.edition] = content
+        if known != content and self.histories == 1:
             raise Broken(f"invariant 3: edition {window.edition} of {key} has two contents")
         if len(self.published[key]) != max(self.published[key]) and self.histories == 1:
             raise Broken(f"invariant 3: {key} has the editions {sorted(self.published[key])}")
