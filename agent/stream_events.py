@@ -63,7 +63,8 @@ class Advanced(NamedTuple):
 
     token: int
     files: Positions
-    """Every file of `start`, and new ones, read from 0."""
+    """Every file of `start`, and all others that there were when reading began; they are read from 0. A file of which
+    nothing was read yet is here, too: it holds the watermark back."""
     heard: Mapping[bytes, int]
     """The greatest event time per file, of those that had new lines."""
     portions: Mapping[StreamKey, Portion]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.errors import JournalFull
-from agent.journal import ORIGIN, Journal
+from agent.journal import ORIGIN, STRIDE, Journal
 from agent.journal_format import Cut
 from agent.stream import Piece, State, Stream
 from agent.stream_events import (
@@ -126,6 +126,8 @@ class Streams:
         self._stalled_until_s = 0.0
         self._complete_us = 0
         """When everything there was had been read, the last time."""
+        self._unread = False
+        """A file is known of which no line was read yet, and there are more lines to read."""
         self._folds: dict[int, tuple[StreamKey, int, int, bool]] = {}
         """By token: stream, start, target, and whether its range was lost in part."""
         self._retries: dict[int, float] = {}
@@ -139,7 +141,7 @@ class Streams:
         times = [*self._retries.values(), NEVER]
         if not self._ready:
             return min(times)
-        if self._advance is None and self.jobs:
+        if self._advance is None and self.jobs and not self._somebody_joins():
             times.append(self._advance_at_s)
         if self._stalled_until_s > self._now.s:
             times.append(self._stalled_until_s)
@@ -229,6 +231,8 @@ class Streams:
         if news.history > job.history:
             job.history = news.history
             for stream in job.streams.values():
+                # What is not committed may have been folded under a book that is lost, too.
+                stream.restart(stream.head)
                 self._ask(job, stream)
         if job.drained_from is None and job.draining:
             job.drained_from = self._token + 1
@@ -464,11 +468,9 @@ class Streams:
         """A8: reads on only while some stream can send what is read."""
         if self._advance is not None or self._now.s < self._advance_at_s:
             return
+        if self._somebody_joins():
+            return
         frontier = self.journal.newest
-        if any(
-            target == frontier.number and key[1].lane == LIVE for key, _, target, _ in self._folds.values()
-        ):
-            return  # a stream is about to join
         specs = []
         for job in self.jobs.values():
             due = self._more or self._now.s >= job.emit_at_s
@@ -482,6 +484,11 @@ class Streams:
             self._token += 1
             self._advance = Advance(self._token, frontier.files, tuple(specs), self.options.advance_bytes_max)
             self._out.append(self._advance)
+
+    def _somebody_joins(self) -> bool:
+        """Whether a stream is about to reach the frontier, which waits for it."""
+        newest = self.journal.newest.number
+        return any(target == newest and key[1].lane == LIVE for key, _, target, _ in self._folds.values())
 
     def _joins(self, stream: Stream, frontier: int) -> bool:
         if stream.state is not State.OPEN or not stream.live:
@@ -530,6 +537,7 @@ class Streams:
         now_us = int(self._now.s * 1e6)
         if not event.more:
             self._complete_us = now_us
+        self._unread = event.more and any(at.latest_us is None and not at.finished for at in files.values())
         for job in self.jobs.values():
             for name, latest_us in event.heard.items():
                 job.marks.lines(name, latest_us, now_us)
@@ -552,6 +560,8 @@ class Streams:
         """The watermark at the frontier (A6)."""
         if job.drained_from is not None and self._token >= job.drained_from and not self._more:
             return NEVER_US
+        if self._unread:
+            return None
         if job.announced_us is not None:
             job.marks.announced(job.announced_us)
         # A file is idle when nothing came, not when nothing was read: time stands still until all is read.
@@ -559,14 +569,15 @@ class Streams:
 
     def _old_mark(self, job: Job, cut: Cut) -> int | None:
         """The watermark at an old cut: the least of the greatest times of its unfinished files. Idle files hold it back
-        there; the frontier is not far."""
-        if job.timing is None:
-            return None
-        times = [at.latest_us for at in cut.files.values() if not at.finished and at.latest_us is not None]
-        if not times:
+        there; the frontier is not far. Where an old range was cut again nothing is known: files may not have been begun."""
+        times = [at.latest_us for at in cut.files.values() if not at.finished]
+        if job.timing is None or cut.number % STRIDE or not times or None in times:
             return None
         clock_us = self._now.wall_us + job.clock_ahead_us
-        return min(*times, clock_us + AHEAD_MAX_US) - job.timing.delay_us
+        return (
+            min([time for time in times if time is not None] + [clock_us + AHEAD_MAX_US])
+            - job.timing.delay_us
+        )
 
     # letting go
 

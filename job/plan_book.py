@@ -1,6 +1,6 @@
 """The plan revisions of a job that still have open windows, and which windows and panes each owns.
 
-A revision owns the windows that *start* in [E, E of the next). Panes near a change are kept under both plans, for windows
+A revision owns the windows that *start* at its E or later, but before the E of every later one. Panes near a change are kept under both plans, for windows
 of the old one reach beyond the E of the new one. A revision is fed by its own streams, or, when only the result phase
 changed, by those of an earlier one (`feed`): then it owns windows over panes that already exist. Values only: a book
 changes by making another.
@@ -45,7 +45,7 @@ class Revision(msgspec.Struct, frozen=True, array_like=True):
 
     number: int
     start_us: int
-    """E: it owns windows that start here or later, until the E of the next revision."""
+    """E: it owns windows that start here or later, as far as no later revision does."""
     plan: Plan
     feed: int
     """The revision whose streams fill its panes: itself, or an earlier one of the same row phase."""
@@ -94,8 +94,7 @@ class PlanBook(msgspec.Struct, frozen=True, array_like=True):
         """The first window start that the revision does not own any more. Raises KeyError for one that is not here."""
         for index, known in enumerate(self.revisions):
             if known.number == number:
-                later = self.revisions[index + 1 :]
-                return later[0].start_us if later else NEVER_US
+                return min([later.start_us for later in self.revisions[index + 1 :]], default=NEVER_US)
         raise KeyError(number)
 
     def owner(self, window_start_us: int) -> Revision | None:
@@ -172,12 +171,8 @@ class PlanBook(msgspec.Struct, frozen=True, array_like=True):
         window = row_plan(plan).window
         pane = 0 if window is None else pane_us(window.size_us, window.slide_us)
         feed = number
-        if (
-            last is not None
-            and not own_feed
-            and _same_rows(last.plan, plan)
-            and pane % (last.pane_us or 1) == 0
-        ):
+        fits = last is not None and pane % (last.pane_us or 1) == 0 and start_us >= self.panes(last.feed)[0]
+        if last is not None and fits and not own_feed and _same_rows(last.plan, plan):
             feed, pane = last.feed, last.pane_us
         return Revision(
             number, start_us, plan, feed, pane, timing.delay_us, timing.idle_us, timing.lateness_us, split
@@ -199,11 +194,6 @@ class PlanBook(msgspec.Struct, frozen=True, array_like=True):
         if last is not None and revision.number <= last.number:
             raise PlanBookError(
                 f"revision {revision.number} comes after {last.number}: numbers ascend, also for a rollback"
-            )
-        if last is not None and start < last.start_us:
-            raise PlanBookError(
-                f"revision {revision.number} would start at {start}, before revision {last.number}, which starts at "
-                f"{last.start_us}: the range of a revision never grows"
             )
         endless = last is not None and pane == last.pane_us == 0 and revision.feed == last.feed
         if start < horizon_us and last is not None and not endless:
@@ -237,18 +227,21 @@ class PlanBook(msgspec.Struct, frozen=True, array_like=True):
                 f"revision {revision.number} is to be fed by {revision.feed}; only the feed of the last revision still "
                 "gets all lines"
             )
+        if revision.start_us < self.panes(source.feed)[0]:
+            raise PlanBookError(
+                f"revision {revision.number} would start at {revision.start_us}, before the panes of feed {source.feed} do; "
+                "it needs a feed of its own"
+            )
         if source.pane_us != pane:
             raise PlanBookError(f"the panes of feed {source.feed} are {source.pane_us} us long, not {pane}")
 
     def close(self, horizon_us: int) -> PlanBook:
         """The book without the revisions that own no window from the horizon on (C5). The last revision never closes.
         Closing goes from the oldest on, so that owners are never found among older plans."""
-        left = list(self.revisions)
-        while len(left) > 1 and left[1].start_us <= horizon_us:
-            del left[0]
-        if len(left) == len(self.revisions):
-            return self
-        return PlanBook(self.version + 1, tuple(left))
+        over = 0
+        while over < len(self.revisions) - 1 and self.end_us(self.revisions[over].number) <= horizon_us:
+            over += 1
+        return PlanBook(self.version + 1, self.revisions[over:]) if over else self
 
 
 def _same_rows(old: Plan, new: Plan) -> bool:

@@ -232,7 +232,7 @@ class Root:
             effects.append(
                 PlanAnswer(self._changing[1], 0, "the leader changed; look whether the revision is there")
             )
-        if self._wanted is not None:
+        if self._wanted is not None and self._wanted.token >= 0:
             effects.append(PlanAnswer(self._wanted.token, 0, "the leader changed; ask again"))
         self.leading = False
         self._tail = self._new_tail()
@@ -388,7 +388,7 @@ class Root:
     def _want(self, change: ChangePlan) -> list[Any]:
         """C5: only the last of the changes that wait is wanted."""
         effects: list[Any] = []
-        if self._wanted is not None:
+        if self._wanted is not None and self._wanted.token >= 0:
             effects.append(
                 PlanAnswer(self._wanted.token, 0, "another change came before this one could begin")
             )
@@ -407,7 +407,7 @@ class Root:
             return []
         except (PlanBookError, JobError) as problem:
             self._wanted = None
-            return [PlanAnswer(change.token, 0, str(problem))]
+            return [PlanAnswer(change.token, 0, str(problem))] if change.token >= 0 else []
         self._wanted = None
         self._append_plan(revision, change.token)
         return []
@@ -446,20 +446,27 @@ class Root:
         return effects + self._try_change()
 
     def _refused(self, message: Refused) -> list[Any]:
-        """An agent cannot run the newest plan: back to the text before it, as a revision of its own (C3)."""
+        """An agent cannot run a plan: its windows go back to the text before it, as a revision of their own (C3). What came
+        later begins once more behind it."""
         book = self.committed.book
-        failed = book.revision(message.revision)
-        if failed is None:
+        index = next((at for at, one in enumerate(book.revisions) if one.number == message.revision), -1)
+        if index < 0:
             return []
+        failed, last = book.revisions[index], book.revisions[-1]
         name = self.committed.names.get(message.agent, message.agent.hex())
         effects: list[Any] = [PlanFailed(message.revision, name, message.reason[:1000])]
-        if self._changing is None and failed == book.revisions[-1] and len(book.revisions) > 1:
-            old = book.revisions[-2]
-            at = max(failed.start_us, self.committed.horizon_us)
-            start = at if at == failed.start_us else book.next_boundary(at, old.plan)
-            revision = book.revised(start, old.plan, old.timing, old.split, own_feed=True)
-            if _takes(book, revision, self.committed.plan_horizon_us):
-                self._append_plan(revision, -1)
+        if self._changing is not None or index == 0 or book.end_us(failed.number) <= failed.start_us:
+            return effects
+        old = next(
+            (one for one in reversed(book.revisions[:index]) if one.plan != failed.plan), book.revisions[0]
+        )
+        at = max(failed.start_us, self.committed.horizon_us)
+        start = at if at == failed.start_us else book.next_boundary(at, old.plan)
+        revision = book.revised(start, old.plan, old.timing, old.split, own_feed=True)
+        if _takes(book, revision, self.committed.plan_horizon_us):
+            self._append_plan(revision, -1)
+            if self._wanted is None and last.feed != failed.feed:
+                self._wanted = ChangePlan(-1, last.plan, max(last.start_us, start), last.timing, last.split)
         return effects
 
 

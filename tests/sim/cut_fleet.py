@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.journal import JournalOptions
+from agent.journal import Journal, JournalOptions
 from agent.journal_format import Positions
 from agent.stream_events import Advance, Fold, Release, Started
 from agent.streams import StreamsOptions
@@ -520,6 +520,10 @@ class Fleet:
     def _committed_lines(self, stream: StreamId, start: int, end: int) -> list[Line]:
         for box in self.boxes.values():
             if stream.agent in box.ids:
+                if not {start, end} <= {0, *box.cuts}:  # it died before anybody looked
+                    disk = self.world.processes[stream.agent.rstrip(b"#").decode()].disks["journal"]
+                    found = Journal(bytes(disk.durable), stream.agent, JournalOptions.tiny())  # type: ignore[arg-type]
+                    self._check_cuts(box, {number: cut.files for number, cut in found.durable.items()})
                 for number in (start, end):
                     if number and number not in box.cuts:
                         raise Broken(f"invariant 2: {number} is no cut of {stream}")

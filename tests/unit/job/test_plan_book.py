@@ -85,7 +85,6 @@ def test_a_new_text_says_by_itself_whether_it_needs_streams_of_its_own() -> None
 @pytest.mark.parametrize(
     ("change", "horizon_s", "problem"),
     [
-        (revision(2, 30), 0, "the range of a revision never grows"),
         (revision(2, 40), 50, "before the horizon"),
         (revision(2, 45), 0, "no pane boundary of 10000000 us; the next one is 50000000"),
         (revision(1, 50), 0, "numbers ascend"),
@@ -95,6 +94,17 @@ def test_a_new_text_says_by_itself_whether_it_needs_streams_of_its_own() -> None
 def test_changes_that_are_refused(change: Revision, horizon_s: int, problem: str) -> None:
     with pytest.raises(PlanBookError, match=problem):
         book(revision(1, 40)).add(change, horizon_s * SECOND_US)
+
+
+def test_a_later_revision_may_take_windows_back_from_several() -> None:
+    made = book(revision(1, 0), revision(2, 40), revision(3, 60), revision(4, 40), revision(5, 60))
+    owners = [made.owner(start * SECOND_US) for start in (30, 40, 50, 60)]
+    assert [owner.number if owner else None for owner in owners] == [1, 4, 4, 5]
+    assert [made.panes(feed) for feed in (2, 3)] == [(0, 0), (0, 0)]
+    with pytest.raises(PlanBookError, match="before the panes of feed 5 do"):
+        made.add(revision(6, 40, feed=5), ALWAYS)
+    assert made.revised(40 * SECOND_US, plan(TEN)).feed == 6
+    assert [one.number for one in made.close(40 * SECOND_US).revisions] == [4, 5]
 
 
 def test_at_most_eight_are_open() -> None:
