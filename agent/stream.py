@@ -43,11 +43,11 @@ class Piece:
     """The cut at its end is: before that it must not be sent (A1)."""
     sent_s: float | None = None
 
-    def frame(self, stream: StreamId, solo: bool) -> WholeFrame | None:
+    def frame(self, stream: StreamId, solo: bool, history: int) -> WholeFrame | None:
         if self.portion is None:
             return None
         span = Span(stream, self.start, self.end, self.watermark_us, self.portion.counters)
-        return WholeFrame(self.number, solo, (span,), self.portion.panes, self.portion.runs)
+        return WholeFrame(self.number, solo, (span,), self.portion.panes, self.portion.runs, history)
 
 
 @dataclass

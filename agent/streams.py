@@ -379,7 +379,7 @@ class Streams:
         if job.parent is None:
             return
         for piece in stream.to_send():
-            frame = piece.frame(stream.id, stream.solo)
+            frame = piece.frame(stream.id, stream.solo, job.history)
             if frame is None:
                 self._ask(job, stream)
                 return

@@ -1,9 +1,9 @@
 """The plan revisions of a job that still have open windows, and which windows and panes each owns.
 
-A revision owns the windows that *start* at its E or later, but before the E of every later one. Panes near a change are kept under both plans, for windows
-of the old one reach beyond the E of the new one. A revision is fed by its own streams, or, when only the result phase
-changed, by those of an earlier one (`feed`): then it owns windows over panes that already exist. Values only: a book
-changes by making another.
+A revision owns the windows that *start* at its E or later, but before the E of every later one. Panes near a change are kept
+under both plans, for windows of the old one reach beyond the E of the new one. A revision is fed by its own streams, or,
+when only the result phase changed, by those of an earlier one (`feed`): then it owns windows over panes that already
+exist. Values only: a book changes by making another.
 """
 
 from __future__ import annotations

@@ -238,6 +238,7 @@ class Root:
         self._tail = self._new_tail()
         self._assemblies.clear()
         self._instances.clear()
+        self._kinds.clear()
         self._wanted = self._changing = None
         return effects
 
@@ -288,7 +289,7 @@ class Root:
         return [] if frame is None else self._frame(sender, frame)
 
     def _frame(self, sender: Ref, frame: WholeFrame) -> list[Any]:
-        verdict = self._tail.judge(frame.spans)
+        verdict = self._tail.judge(frame.spans) if frame.history == self.history else Verdict.REFUSE
         if verdict is Verdict.DUPLICATE:
             return self._duplicate(sender, frame.number)
         content = self._sound(frame) if verdict is Verdict.ACCEPT else None

@@ -99,6 +99,8 @@ class Frame(msgspec.Struct, frozen=True, array_like=True, tag="frame"):
     spans: tuple[Span, ...] = ()
     panes: tuple[PaneLines, ...] = ()
     runs: tuple[PaneRun, ...] = ()
+    history: int = 0
+    """Under which its pieces were folded: a plan may be lost with the end of the log, and with it what they mean."""
 
 
 class SyncRequest(msgspec.Struct, frozen=True, array_like=True):

@@ -17,6 +17,7 @@ class WholeFrame(NamedTuple):
     spans: tuple[Span, ...]
     panes: tuple[PaneLines, ...]
     runs: tuple[PaneRun, ...]
+    history: int = 0
 
     @property
     def run_bytes(self) -> int:
@@ -35,6 +36,7 @@ def chunks_of(frame: WholeFrame) -> list[Frame]:
             frame.spans if not index else (),
             frame.panes if not index else (),
             part,
+            frame.history,
         )
         for index, part in enumerate(parts)
     ]
@@ -67,7 +69,7 @@ class Assembly:
         first = self._chunks[0]
         runs = tuple(run for part in self._chunks for run in part.runs)
         self._clear(False)
-        return WholeFrame(first.number, first.solo, first.spans, first.panes, runs)
+        return WholeFrame(first.number, first.solo, first.spans, first.panes, runs, first.history)
 
     def _clear(self, dropped: bool) -> None:
         self.dropped += dropped

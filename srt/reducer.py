@@ -10,6 +10,8 @@ from collections import OrderedDict, defaultdict
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
+
 from cbt.budget import Budget, Ledger
 from cbt.options import Options as TreeOptions
 from srt.automaton import NEVER, Instant, Received, Ref, Send, Wake
@@ -87,6 +89,7 @@ class _Outbox:
     spans: dict[StreamId, Span] = field(default_factory=dict)
     sources: list[tuple[Ref, int]] = field(default_factory=list)
     due_s: float = NEVER
+    history: int = 0
 
 
 class Reducer:
@@ -176,11 +179,13 @@ class Reducer:
             self.counters.refused += 1
             return [Send(sender, Nack((frame.number,)))]
         effects = []
-        spans = self._merged(frame) if box.content.fits(content) else None
+        alike = box.content.fits(content) and (frame.history == box.history or not box.spans)
+        spans = self._merged(frame) if alike else None
         if spans is None:
             effects += self._ship(now_s)
             box, spans = self._outbox, {span.stream: span for span in frame.spans}
         box.spans.update(spans)
+        box.history = frame.history
         box.content.merge(content)
         box.sources.append((sender, frame.number))
         box.due_s = min(box.due_s, now_s + self.options.hold_s)
@@ -214,7 +219,9 @@ class Reducer:
         effects: list[Any] = []
         if box.spans:
             spans = tuple(box.spans[stream] for stream in sorted(box.spans))
-            frame = WholeFrame(0, self._solo, spans, box.content.panes(), tuple(box.content.runs()))
+            frame = WholeFrame(
+                0, self._solo, spans, box.content.panes(), tuple(box.content.runs()), box.history
+            )
             effects += self._send(frame, box.sources, now_s)
         if self._syncs and self.parent is not None:
             effects.append(Send(self.parent, Sync(tuple(self._syncs))))
@@ -324,8 +331,4 @@ class Reducer:
 
 
 def _alone(chunk: Frame) -> Frame:
-    return (
-        chunk
-        if chunk.solo
-        else Frame(chunk.number, chunk.chunk, chunk.last, True, chunk.spans, chunk.panes, chunk.runs)
-    )
+    return chunk if chunk.solo else msgspec.structs.replace(chunk, solo=True)

@@ -1,4 +1,4 @@
-"""A simulated fleet around one job: agents with growing logs, vertices, a root; faults by a seed; the invariants of the cut protocol."""
+"""A simulated fleet around one job: growing logs, agents, vertices, a root; faults by a seed; the invariants of cuts."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ from tests.sim.single_log import SingleLog, lose_tail
 from tests.sim.world import WALL_START_US, Process, World
 
 SECOND_US = 1_000_000
+STEPS_MAX = 60_000
+"""A run takes about 4,000."""
 PLANS = [
     plan("window(time, '4 seconds')"),
     plan("window(time, '4 seconds')", "status"),
@@ -43,7 +45,7 @@ UNFIT = plan("window(time, '4 seconds')", "bytes")
 """A plan that some agent cannot run."""
 
 
-class Broken(AssertionError):
+class Broken(AssertionError):  # noqa: N818
     """An invariant of the cut protocol does not hold."""
 
 
@@ -468,6 +470,12 @@ class Fleet:
         self.commits += 1
         for revision in state.book.revisions:
             self.revisions[revision.number] = revision
+        for number in [
+            number
+            for number in self.revisions
+            if number > max((one.number for one in state.book.revisions), default=0)
+        ]:
+            del self.revisions[number]  # lost with the end of the log
         for effect in effects:
             if isinstance(effect, WindowPublished):
                 self._seen(effect, state)
@@ -475,6 +483,8 @@ class Fleet:
             self._check_content(state)
 
     def _check(self, process: Process) -> None:
+        if self.world.steps > STEPS_MAX:
+            raise Broken(f"it goes round in circles: {STEPS_MAX} steps")
         core = process.core
         if isinstance(core, VertexNode):
             core.reducer.check()

@@ -1,7 +1,7 @@
 """Nodes of the simulation of cuts: the real cores, with pings in the place of srt/reducer_tree.
 
-Agents hang below vertices, vertices below others or the root. A node that has not heard from its parent for a lease tells the world,
-which gives it another one.
+Agents hang below vertices, vertices below others or the root. A node that has not heard from its parent for a lease tells
+the world, which gives it another one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A group of one: the log of a root on one disk, with snapshots. It stands for `master/commit_group` in the simulation of cuts."""
+"""A group of one: a root's log on one disk, with snapshots. It stands for `master/commit_group` in the simulation."""
 
 from __future__ import annotations
 
