@@ -24,7 +24,7 @@ class FoldSpec(NamedTuple):
 
     key: StreamKey
     plan: Plan
-    """The plan whose row phase reads the log (the innermost)."""
+    """Its row phase reads the log; its window is as long as a pane (job.plan_book.feed_plan)."""
     first_pane_us: int
     end_pane_us: int
     """Lines in panes outside of [first, end) are dropped and counted as `outside`."""

@@ -34,7 +34,7 @@ from agent.stream_events import (
     Trouble,
 )
 from job.plan import Plan
-from job.plan_book import NEVER_US, PlanBook, row_plan
+from job.plan_book import NEVER_US, PlanBook, feed_plan, row_plan
 from job.watermark import AHEAD_MAX_US, SourceWatermark, Timing
 from srt.automaton import NEVER, Instant, Ref, Stored, StoreFailed
 from srt.frame_messages import (
@@ -391,7 +391,7 @@ class Streams:
         feed = stream.id.revision
         first, end = job.book.panes(feed)
         closed = -NEVER_US if job.horizon_us >= NEVER_US else job.horizon_us
-        plan = row_plan(job.book.fed_by(feed)[0].plan)
+        plan = feed_plan(job.book.fed_by(feed)[0])
         fresh = stream.base == self.journal.newest.number
         return FoldSpec((job.key, stream.id), plan, first, end, closed, deliver, fresh)
 

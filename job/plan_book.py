@@ -244,6 +244,16 @@ class PlanBook(msgspec.Struct, frozen=True, array_like=True):
         return PlanBook(self.version + 1, self.revisions[over:]) if over else self
 
 
+def feed_plan(revision: Revision) -> Plan:
+    """The plan by which lines become panes: the row phase, with windows as long as a pane. So it is the same from whichever of
+    the revisions of a feed it is taken."""
+    plan = row_plan(revision.plan)
+    if plan.window is None:
+        return plan
+    window = msgspec.structs.replace(plan.window, size_us=revision.pane_us, slide_us=revision.pane_us)
+    return msgspec.structs.replace(plan, window=window)
+
+
 def _same_rows(old: Plan, new: Plan) -> bool:
     """Whether both keep the same states of the same lines: they differ in windows over panes and in the result phase."""
     one, other = row_plan(old), row_plan(new)

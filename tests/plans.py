@@ -22,3 +22,11 @@ def plan(window: str = "window(time, '10 seconds')", key: str = "path", having: 
         f"SELECT {select} FROM access GROUP BY {keys}{having}",
         {"access": SCHEMA},
     )
+
+
+@cache
+def counting(window: str, key: str = "path") -> Plan:
+    """count(*) by `key`: what tests/frame_data.py has frames of."""
+    return compile_sql(
+        f"SELECT {key}, count(*) AS hits FROM access GROUP BY {window}, {key}", {"access": SCHEMA}
+    )

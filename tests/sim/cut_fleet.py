@@ -204,7 +204,9 @@ class Fleet:
         self.world.give(self.root, ChangePlan(self._token, wanted, start_us, self.timing, split))
 
     def _first_plan(self) -> None:
-        self.change(PLANS[0], (WALL_START_US // (4 * SECOND_US) - 1) * 4 * SECOND_US)
+        self.change(
+            self.rng.choice([PLANS[0], PLANS[2]]), (WALL_START_US // (4 * SECOND_US) - 1) * 4 * SECOND_US
+        )
 
     @property
     def state(self) -> Committed | None:
@@ -266,6 +268,7 @@ class Fleet:
                 "one way",
                 "network",
                 "effects",
+                "root",
                 "forget",
                 "full",
                 "rot",
@@ -286,6 +289,9 @@ class Fleet:
             world.network.loss, world.network.duplication = 0.1 * rng.random(), 0.1 * rng.random()
             world.network.straying = 0.1 * rng.random()
             world.after(seconds, self.calm_network)
+        elif kind == "root":
+            self.root.crash_chance = 0.1
+            world.after(seconds, lambda: setattr(self.root, "crash_chance", 0.0))
         elif kind == "effects":
             world.crash_chance = 0.01
             world.after(seconds, self.no_crashes)
@@ -323,7 +329,7 @@ class Fleet:
         network.loss = network.duplication = network.straying = 0.0
 
     def no_crashes(self) -> None:
-        self.world.crash_chance = 0.0
+        self.world.crash_chance = self.root.crash_chance = 0.0
 
     def revive(self) -> None:
         """Whoever died by an effect comes back."""

@@ -49,6 +49,8 @@ class Process:
     paused_until: float = 0.0
     full: bool = False
     """Its stores of keys and values refuse every write; files were preallocated."""
+    crash_chance: float = 0.0
+    """As that of the world, for this process alone."""
     clock_ahead_us: int = 0
     inbox: deque[Any] = field(default_factory=deque)
     wake_at: float = NEVER
@@ -158,7 +160,8 @@ class World:
             self._tell(process, event)
             effects = process.core.handle(event, self.instant(process))
             for effect in effects:
-                if self.crash_chance and self.rng.random() < self.crash_chance:
+                chance = max(self.crash_chance, process.crash_chance)
+                if chance and self.rng.random() < chance:
                     self.crash(process)
                     break
                 self._carry_out(process, effect)

@@ -50,7 +50,9 @@ def _told(publication: Publication) -> Told:
     """(start in seconds, revision, rows without the window)."""
     window = publication.window
     assert publication.status == "final"
-    columns = [column.columns[0].to_list() for column in window.columns if column.type.kind is not Kind.WINDOW]
+    columns = [
+        column.columns[0].to_list() for column in window.columns if column.type.kind is not Kind.WINDOW
+    ]
     start = -1 if window.start_us is None else window.start_us // SECOND
     return start, publication.revision, list(zip(*columns, strict=True))
 
