@@ -245,7 +245,7 @@ class PlanBook(msgspec.Struct, frozen=True, array_like=True):
 
 
 def feed_plan(revision: Revision) -> Plan:
-    """The plan by which lines become panes: the row phase, with windows as long as a pane. So it is the same from whichever of
+    """The plan by which lines become panes: the row phase, with windows as long as a pane. It is the same from whichever of
     the revisions of a feed it is taken."""
     plan = row_plan(revision.plan)
     if plan.window is None:

@@ -15,7 +15,7 @@ from cbt.budget import Budget
 from cbt.errors import MemoryCapError, SpillError
 from cbt.options import Options as TreeOptions
 from cbt.tree import Tree
-from job.plan_book import ALWAYS, NEVER_US, PlanBook, PlanBookError, Revision, covering
+from job.plan_book import ALWAYS, NEVER_US, REVISIONS_MAX, PlanBook, PlanBookError, Revision, covering
 from master.entries import (
     FINAL,
     WITHDRAWN,
@@ -101,6 +101,8 @@ class Committed:
         self.index = 0
         """Of the last entry applied."""
         self.book = PlanBook()
+        self.past: tuple[Revision, ...] = ()
+        """The last revisions that were closed: a plan that fails goes back to one of them."""
         self.streams: dict[StreamId, StreamState] = {}
         self.roster: dict[bytes, bool] = {}
         """Every agent that ever registered; False: forgotten."""
@@ -370,6 +372,8 @@ class Committed:
             self.content.drop(pane)
         book = self.book.close(horizon)
         if book is not self.book:
+            over = len(self.book.revisions) - len(book.revisions)
+            self.past = (*self.past, *self.book.revisions[:over])[-REVISIONS_MAX:]
             self.book = book
             self._close_streams()
 

@@ -154,6 +154,8 @@ class Root:
         self._wanted: ChangePlan | None = None
         self._changing: tuple[int, int] | None = None
         """(revision, token) of the PLAN on its way; token -1: a rollback."""
+        self._unfit: set[Plan] = set()
+        """Plans that some agent could not run."""
         self._announced_at = -1
         self._announced_us: int | None = None
         self._kinds: dict[int, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {}
@@ -450,23 +452,23 @@ class Root:
         """An agent cannot run a plan: its windows go back to the text before it, as a revision of their own (C3). What came
         later begins once more behind it."""
         book = self.committed.book
-        index = next((at for at, one in enumerate(book.revisions) if one.number == message.revision), -1)
-        if index < 0:
+        owning = [one for one in book.fed_by(message.revision) if book.end_us(one.number) > one.start_us]
+        if not owning:
             return []
-        failed, last = book.revisions[index], book.revisions[-1]
+        failed, last = owning[0], book.revisions[-1]
         name = self.committed.names.get(message.agent, message.agent.hex())
         effects: list[Any] = [PlanFailed(message.revision, name, message.reason[:1000])]
-        if self._changing is not None or index == 0 or book.end_us(failed.number) <= failed.start_us:
+        self._unfit |= {one.plan for one in owning}
+        before = [*self.committed.past, *(one for one in book.revisions if one.number < failed.number)]
+        old = next((one for one in reversed(before) if one.plan not in self._unfit), None)
+        if self._changing is not None or old is None:
             return effects
-        old = next(
-            (one for one in reversed(book.revisions[:index]) if one.plan != failed.plan), book.revisions[0]
-        )
         at = max(failed.start_us, self.committed.horizon_us)
         start = at if at == failed.start_us else book.next_boundary(at, old.plan)
         revision = book.revised(start, old.plan, old.timing, old.split, own_feed=True)
         if _takes(book, revision, self.committed.plan_horizon_us):
             self._append_plan(revision, -1)
-            if self._wanted is None and last.feed != failed.feed:
+            if self._wanted is None and last.plan not in self._unfit:
                 self._wanted = ChangePlan(-1, last.plan, max(last.start_us, start), last.timing, last.split)
         return effects
 

@@ -8,7 +8,7 @@ import msgspec
 
 from cbt.budget import Budget
 from cbt.options import Options as TreeOptions
-from job.plan_book import PlanBook
+from job.plan_book import PlanBook, Revision
 from master.committed import RUN_BYTES_MAX, Committed, StreamState, WindowState
 from master.errors import EntryError
 from srt.content import chunked
@@ -20,6 +20,7 @@ class _Head(msgspec.Struct, array_like=True):
 
     index: int
     book: PlanBook
+    past: tuple[Revision, ...]
     streams: list[tuple[StreamId, StreamState]]
     roster: list[tuple[bytes, bool, str]]
     windows: list[tuple[int, int, WindowState]]
@@ -36,6 +37,7 @@ def snapshot(state: Committed) -> Iterator[bytes]:
     head = _Head(
         state.index,
         state.book,
+        state.past,
         sorted(state.streams.items()),
         [(agent, on, state.names.get(agent, "")) for agent, on in state.roster.items()],
         [(*key, window) for key, window in sorted(state.windows.items())],
@@ -62,7 +64,7 @@ def restored(parts: Iterable[bytes], budget: Budget, tree_options: TreeOptions |
     except (msgspec.DecodeError, msgspec.ValidationError, ValueError) as problem:
         raise EntryError(f"a snapshot that is none: {problem}") from problem
     made.index, made.book, made.horizon_us = head.index, head.book, head.horizon_us
-    made.streams = dict(head.streams)
+    made.past, made.streams = head.past, dict(head.streams)
     made.roster = {agent: on for agent, on, _ in head.roster}
     made.names = {agent: name for agent, _, name in head.roster}
     made.windows = {(start, end): window for start, end, window in head.windows}
