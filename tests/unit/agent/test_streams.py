@@ -1,0 +1,282 @@
+"""What an agent sends, when, and what it does with the answers."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from agent.journal import FIRST, STRIDE, Journal, JournalOptions
+from agent.journal_format import FilePosition
+from agent.stream_events import (
+    Advance,
+    Advanced,
+    Fold,
+    Folded,
+    JobHeard,
+    JobParent,
+    JobTold,
+    JobUp,
+    Portion,
+    Release,
+    Shrink,
+    Started,
+)
+from agent.streams import Streams, StreamsOptions
+from job.plan_book import PlanBook
+from job.watermark import Timing
+from srt.automaton import WAKE, Instant, Ref, Stored, StoreFailed, Write
+from srt.frame_messages import Ack, Counters, Frame, Nack, News, PaneLines, Refused, Sync, SyncAnswer, Synced
+from tests.plans import SECOND_US
+from tests.plans import counting as plan
+
+JOB, ID = b"j" * 16, b"\x07" * 16
+UP, OTHER = Ref(b"u" * 16, "up", 1), Ref(b"o" * 16, "other", 1)
+TEN = "window(time, '10 seconds')"
+TIMING = Timing(2 * SECOND_US, 5 * SECOND_US, 20 * SECOND_US)
+
+
+def book(*starts: int) -> PlanBook:
+    made = PlanBook()
+    for number, start in enumerate(starts):
+        key = ["path", "status"][number % 2]
+        made = made.add(made.revised(start * SECOND_US, plan(TEN, key), TIMING, own_feed=True), -(1 << 61))
+    return made
+
+
+class Agent:
+    """A core whose journal is stored at once, and whose log has one file with a line a second."""
+
+    def __init__(self, data: bytes | None = None, store: bool = True, unfit: str = "") -> None:
+        options = JournalOptions.tiny()
+        journal = Journal(data or bytes(options.file_bytes), ID, options)
+        self.core = Streams(
+            "web1",
+            journal,
+            random.Random(1),
+            lambda wanted: unfit or None,
+            StreamsOptions(emit_s=0.5, settle_s=0.0, advance_bytes_max=100, fold_bytes_max=100),
+        )
+        self.now, self.length, self.store = 0.0, 0, store
+        self.writes: list[Write] = []
+        self.asked: list[Advance | Fold] = []
+        self.give(Started({b"log": FilePosition(0)}))
+
+    def give(self, event: Any) -> list[Any]:
+        """Returns the messages that went up."""
+        ups = []
+        waiting = [event]
+        while waiting:
+            for effect in self.core.handle(waiting.pop(0), Instant(self.now, int(self.now * 1e6))):
+                if isinstance(effect, JobUp):
+                    ups.append(effect.message)
+                elif isinstance(effect, Write):
+                    self.writes.append(effect)
+                    if self.store:
+                        waiting.append(Stored(effect.token))
+                elif isinstance(effect, Advance | Fold):
+                    self.asked.append(effect)
+                elif isinstance(effect, Release):
+                    self.released = effect
+        return ups
+
+    def tell(self, plans: PlanBook, horizon_s: int = -1000, history: int = 1) -> list[Any]:
+        news = News(1, history, plans.version, plans, horizon_s * SECOND_US, False, int(self.now * 1e6), None)
+        return self.give(JobTold(JOB, news))
+
+    def open(self, next_cut: int = FIRST) -> list[Any]:
+        """Attaches, and opens its stream at `next_cut`."""
+        return self.tell(book(0)) + self.answer(self.give(JobParent(JOB, UP)), next_cut)
+
+    def answer(self, ups: list[Any], next_cut: int) -> list[Any]:
+        (sync,) = [one for one in ups if isinstance(one, Sync)]
+        answers = tuple(
+            SyncAnswer(one.stream, one.nonce, next_cut, FIRST, -1, False) for one in sync.requests
+        )
+        return self.give(JobHeard(JOB, Synced(answers)))
+
+    def grow(self, lines: int = 1) -> list[Any]:
+        """At the next tick there are more lines, and the driver answers what it was asked."""
+        self.now += 0.5
+        self.length += lines
+        ups = self.give(WAKE)
+        return ups + self.read()
+
+    def read(self) -> list[Any]:
+        ups = []
+        while self.asked:
+            ask = self.asked.pop(0)
+            if isinstance(ask, Advance):
+                at = FilePosition(self.length, False, self.length * SECOND_US)
+                done = self.portion(self.length - ask.start[b"log"].offset)
+                heard = {b"log": self.length * SECOND_US} if done.counters.lines else {}
+                portions = {spec.key: done for spec in ask.specs if spec.deliver}
+                ups += self.give(Advanced(ask.token, {b"log": at}, heard, portions))
+            else:
+                first = ask.start[b"log"].offset if b"log" in ask.start else 0
+                ups += self.give(Folded(ask.token, self.portion(ask.end[b"log"].offset - first)))
+        return ups
+
+    def portion(self, lines: int) -> Portion:
+        return Portion((PaneLines(1, 0, lines),), (), Counters(lines, lines)) if lines else Portion()
+
+
+def ranges(ups: list[Any]) -> list[tuple[int, int, bool]]:
+    """(from, to, solo) of the pieces, in cuts from the first."""
+    return [
+        ((span.start - FIRST) // STRIDE, (span.end - FIRST) // STRIDE, one.solo)
+        for one in ups
+        if isinstance(one, Frame)
+        for span in one.spans
+    ]
+
+
+def numbers(ups: list[Any]) -> list[int]:
+    return [one.number for one in ups if isinstance(one, Frame)]
+
+
+def test_a_piece_a_tick_from_cut_to_cut() -> None:
+    agent = Agent()
+    agent.open()
+    ups = agent.grow(3)
+    assert ranges(ups) == [(0, 1, False)]
+    assert ups[0].spans[0].watermark_us == SECOND_US  # of the line at 3 s, less the delay
+    assert ups[0].panes == (PaneLines(1, 0, 3),)
+    agent.give(JobHeard(JOB, Ack(tuple(numbers(ups)))))
+    assert ranges(agent.grow(2)) == [(1, 2, False)]
+
+
+def test_nothing_is_sent_before_its_cut_is_durable() -> None:
+    agent = Agent()
+    agent.open()
+    agent.store = False
+    assert agent.grow() == []
+    write = agent.writes[-1]
+    assert agent.give(StoreFailed(write.token, "input/output error")) == []
+    agent.now += 1.0
+    agent.give(WAKE)
+    again = agent.writes[-1]
+    assert (again.changes, again.token == write.token) == (write.changes, False)
+    assert ranges(agent.give(Stored(again.token))) == [(0, 1, False)]
+
+
+def test_nothing_at_all_is_sent_before_the_boot_is_durable() -> None:
+    agent = Agent(store=False)
+    assert agent.tell(book(0)) + agent.give(JobParent(JOB, UP)) == []
+    agent.give(Stored(agent.writes[0].token))
+    (sync,) = agent.give(Stored(agent.writes[1].token))
+    assert (sync.requests[0].start, sync.requests[0].boot, sync.requests[0].name) == (FIRST, 1, "web1")
+
+
+def test_three_pieces_are_on_their_way_then_reading_stops() -> None:
+    agent = Agent()
+    agent.open()
+    ups = agent.grow() + agent.grow() + agent.grow()
+    assert ranges(ups) == [(0, 1, False), (1, 2, False), (2, 3, False)]
+    assert agent.grow() == []
+    assert agent.core.journal.newest.files[b"log"].offset == 3
+    agent.give(JobHeard(JOB, Ack((numbers(ups)[1],))))  # and so the one before it
+    assert ranges(agent.grow(0)) == [(3, 4, False)]
+    assert agent.core.journal.newest.files[b"log"].offset == 4
+
+
+def test_after_a_change_of_parent_pieces_go_again_and_alone_until_an_ack() -> None:
+    agent = Agent()
+    agent.open()
+    first = agent.grow() + agent.grow()
+    assert agent.give(JobParent(JOB, None)) == []
+    again = agent.give(JobParent(JOB, OTHER))
+    assert ranges(again) == [(0, 1, True), (1, 2, True)]
+    assert [one.spans for one in again] == [one.spans for one in first]
+    assert ranges(agent.grow()) == [(2, 3, True)]
+    agent.give(JobHeard(JOB, Ack((numbers(again)[0],))))
+    assert ranges(agent.grow()) == [(3, 4, False)]
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_after_a_nack_or_silence_the_stream_is_opened_again(silent: bool) -> None:
+    agent = Agent()
+    agent.open()
+    ups = agent.grow() + agent.grow()
+    if silent:
+        agent.now = agent.core.wake_at + 3.0
+        asked = agent.give(WAKE)
+    else:
+        asked = agent.give(JobHeard(JOB, Nack((numbers(ups)[0],))))
+    assert [type(one) for one in asked] == [Sync]
+    stale = Synced((SyncAnswer(asked[0].requests[0].stream, 12345, FIRST, FIRST, -1, False),))
+    assert agent.give(JobHeard(JOB, stale)) == []
+    assert ranges(agent.answer(asked, FIRST + STRIDE)) == [(1, 2, False)]  # the first was committed
+
+
+def test_the_root_may_know_less_and_the_log_is_read_again() -> None:
+    agent = Agent()
+    agent.open()
+    ups = agent.grow(2) + agent.grow(3)
+    agent.give(JobHeard(JOB, Ack(tuple(numbers(ups)))))
+    asked = agent.tell(book(0), history=2)  # the end of its log is lost
+    assert agent.answer(asked, FIRST) == []
+    (fold,) = agent.asked
+    assert isinstance(fold, Fold)
+    again = agent.read()
+    assert ranges(again) == [(0, 2, False)]
+    assert (again[0].panes, again[0].history) == ((PaneLines(1, 0, 5),), 2)
+
+
+def test_pieces_may_be_dropped_and_folded_again() -> None:
+    agent = Agent()
+    agent.open()
+    agent.grow(2)
+    agent.give(Shrink())
+    asked = agent.give(JobParent(JOB, OTHER))
+    assert [type(one) for one in asked] == [Sync]
+    agent.answer(asked, FIRST)
+    (again,) = agent.read()
+    assert ranges([again]) == [(0, 1, True)]
+    assert again.panes == (PaneLines(1, 0, 2),)
+
+
+def test_a_later_plan_starts_at_the_last_cut_before_it() -> None:
+    agent = Agent()
+    agent.open()
+    for _ in range(5):
+        agent.give(JobHeard(JOB, Ack(tuple(numbers(agent.grow(10))))))  # M is 10, 20, ... 50 s
+    (sync,) = agent.tell(book(0, 30))
+    assert [(one.stream.revision, (one.start - FIRST) // STRIDE) for one in sync.requests] == [(2, 2)]
+
+
+def test_logs_are_let_go_when_acknowledged_and_before_the_horizon() -> None:
+    agent = Agent()
+    agent.open()
+    for _ in range(5):
+        agent.give(JobHeard(JOB, Ack(tuple(numbers(agent.grow(10))))))
+    agent.tell(book(0), horizon_s=25)
+    assert agent.released.files[b"log"].offset == 20
+    agent.tell(book(0), horizon_s=1000)
+    assert agent.released.files[b"log"].offset == 50
+
+
+def test_a_plan_that_cannot_be_run_is_refused_until_it_is_gone() -> None:
+    agent = Agent(unfit="no such field")
+    agent.tell(book(0))
+    agent.give(JobParent(JOB, UP))
+    (refused,) = agent.tell(book(0))
+    assert refused == Refused(1, ID, "no such field")
+    assert agent.tell(book(0)) == []
+    agent.now += 3.0
+    assert agent.tell(book(0)) == [refused]
+
+
+def test_a_start_asks_where_to_go_on() -> None:
+    agent = Agent()
+    agent.open()
+    agent.grow(4)
+    data = bytearray(JournalOptions.tiny().file_bytes)
+    for write in agent.writes:
+        for change in write.changes:
+            data[change.offset : change.offset + len(change.data)] = change.data  # type: ignore[union-attr]
+    again = Agent(bytes(data))
+    again.length = 4
+    again.open(FIRST)
+    assert ranges(again.read()) == [(0, 1, False)]
