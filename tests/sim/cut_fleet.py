@@ -86,7 +86,9 @@ class Fleet:
         self.rng = random.Random(seed)
         self.world = World(seed, Network(0.001, 0.004))
         self.boxes: dict[str, AgentBox] = {}
-        self.published: dict[tuple[int, int], dict[int, tuple[str, Any]]] = defaultdict(dict)
+        self.published: dict[tuple[int, int], dict[int, tuple[str, Any, dict[int, bytes]]]] = defaultdict(
+            dict
+        )
         self.revisions: dict[int, Revision] = {}
         self.answers: list[PlanAnswer | PlanFailed] = []
         self.commits = 0
@@ -393,8 +395,11 @@ class Fleet:
         )
 
     def final_now(self, key: tuple[int, int]) -> bool:
-        editions = self.published.get(key)
-        return bool(editions) and editions[max(editions)][0] == FINAL
+        return key in self.published and self.latest(key)[0] == FINAL
+
+    def latest(self, key: tuple[int, int]) -> tuple[str, Any, dict[int, bytes]]:
+        """What readers saw last of a window."""
+        return list(self.published[key].values())[-1]
 
     def open_windows(self) -> str:
         state = self.state
@@ -452,8 +457,8 @@ class Fleet:
             None if revision is None else revision.number,
             {number: canonical(tree) for number, tree in window.tables.items()},
         )
-        known = self.published[key].get(window.edition, content)
-        self.published[key][window.edition] = content
+        known = self.published[key].pop(window.edition, content)
+        self.published[key][window.edition] = content  # the one seen last is last: a recovery counts anew
         if known != content and self.histories == 1:
             raise Broken(f"invariant 3: edition {window.edition} of {key} has two contents")
         if len(self.published[key]) != max(self.published[key]) and self.histories == 1:
@@ -553,7 +558,7 @@ class Fleet:
         for key in truth:
             owner = book.owner(key[0])
             assert owner is not None
-            status, number, tables = self.published[key][max(self.published[key])]
+            status, number, tables = self.latest(key)
             if status != FINAL or number is None:
                 raise Broken(f"{key} is {status}")
             for table, data in enumerate(self.truth_of(owner, key)):
@@ -561,8 +566,8 @@ class Fleet:
                     raise Broken(
                         f"the final of {key} by revision {number} is not the fold of the logs (table {table})"
                     )
-        for key, editions in self.published.items():
-            status, _, tables = editions[max(editions)]
+        for key in self.published:
+            status, _, tables = self.latest(key)
             if key not in truth and status != WITHDRAWN and any(tables.values()):
                 raise Broken(f"{key} was published, and no plan has it")
         state = self.state

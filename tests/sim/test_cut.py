@@ -7,7 +7,7 @@ import pytest
 from tests.sim.cut_fleet import Broken, simulate
 from tests.sim.cut_mutants import EXACT, MUTANTS, RARE
 
-SEEDS = 48
+SEEDS = 40
 MUTANT_SEEDS = 60
 
 
