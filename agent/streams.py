@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from agent.errors import JournalFull
-from agent.journal import ORIGIN, STRIDE, Journal
+from agent.journal import ORIGIN, Journal
 from agent.journal_format import Cut
 from agent.stream import Piece, State, Stream
 from agent.stream_events import (
@@ -20,7 +20,6 @@ from agent.stream_events import (
     Advanced,
     Fold,
     Folded,
-    FoldSpec,
     JobGone,
     JobHeard,
     JobParent,
@@ -33,9 +32,10 @@ from agent.stream_events import (
     StreamKey,
     Trouble,
 )
+from agent.stream_job import Job
 from job.plan import Plan
-from job.plan_book import NEVER_US, PlanBook, feed_plan, row_plan
-from job.watermark import AHEAD_MAX_US, SourceWatermark, Timing
+from job.plan_book import NEVER_US, PlanBook, row_plan
+from job.watermark import SourceWatermark
 from srt.automaton import NEVER, Instant, Ref, Stored, StoreFailed
 from srt.frame_messages import (
     HISTORY,
@@ -68,31 +68,6 @@ class StreamsOptions:
     """After a start nothing is let go for so long, as jobs may not have been heard of."""
     retry_s: float = 1.0
     """Before a write that failed, or a cut for which there was no room, is tried again."""
-
-
-@dataclass
-class Job:
-    """One job's tree, as this agent sees it."""
-
-    key: bytes
-    parent: Ref | None = None
-    book: PlanBook = field(default_factory=PlanBook)
-    history: int = -1
-    horizon_us: int = -NEVER_US
-    draining: bool = False
-    drained_from: int | None = None
-    """The first `Advance` that was asked for after that was known."""
-    clock_ahead_us: int = 0
-    announced_us: int | None = None
-    emit_at_s: float = 0.0
-    marks: SourceWatermark = field(default_factory=lambda: SourceWatermark(Timing()))
-    timing: Timing | None = None
-    streams: dict[StreamId, Stream] = field(default_factory=dict)
-    numbers: dict[int, Stream] = field(default_factory=dict)
-    """Streams by the numbers of their pieces."""
-    asking: list[SyncRequest] = field(default_factory=list)
-    refused: dict[int, tuple[str, float]] = field(default_factory=dict)
-    """Feeds that this agent cannot run: why, and when that was last said."""
 
 
 class Streams:
@@ -313,24 +288,10 @@ class Streams:
             stream.state, stream.asked_s = State.CLOSED, -NEVER
             return
         stream.state, stream.asked_s, stream.nonce = State.SYNCING, self._now.s, self._rng.getrandbits(62)
-        start, split = self._proposal(job, stream)
+        start, split = job.proposal(stream, self.journal)
         job.asking.append(
             SyncRequest(stream.id, start, split, stream.nonce, self.journal.boot, self._instance, self.name)
         )
-
-    def _proposal(self, job: Job, stream: Stream) -> tuple[int, int]:
-        """A7: the greatest cut before everything the revision wants."""
-        revisions = job.book.fed_by(stream.id.revision)
-        if not stream.live or not revisions:
-            return stream.head, -1
-        newest = self.journal.durable.peekitem()[0]
-        endless = not revisions[0].slide_us
-        if endless and not revisions[0].split:
-            return newest, -1
-        first = job.book.panes(stream.id.revision)[0]
-        start = self.journal.greatest_before(first if endless else max(first, job.horizon_us)).number
-        split = revisions[0].split and newest > start
-        return start, newest if split else -1
 
     def _synced(self, job: Job, answer: SyncAnswer) -> None:
         stream = job.streams.get(answer.stream)
@@ -387,14 +348,6 @@ class Streams:
             job.numbers[piece.number] = stream
             self._out += [JobUp(job.key, chunk) for chunk in chunks_of(frame)]
 
-    def _spec(self, job: Job, stream: Stream, deliver: bool = True) -> FoldSpec:
-        feed = stream.id.revision
-        first, end = job.book.panes(feed)
-        closed = -NEVER_US if job.horizon_us >= NEVER_US else job.horizon_us
-        plan = feed_plan(job.book.fed_by(feed)[0])
-        fresh = stream.base == self.journal.newest.number
-        return FoldSpec((job.key, stream.id), plan, first, end, closed, deliver, fresh)
-
     def _catch_up(self, job: Job, stream: Stream) -> None:
         """Reads a range again for a stream that is behind the frontier."""
         behind = stream.state is State.OPEN and stream.base != stream.head and not stream.finished
@@ -417,7 +370,13 @@ class Streams:
         stream.folding = self._token
         self._folds[self._token] = ((job.key, stream.id), start.number, target.number, lost)
         self._out.append(
-            Fold(self._token, self._spec(job, stream), start.files, target.files, self.options.fold_bytes_max)
+            Fold(
+                self._token,
+                job.spec(stream, self.journal.newest.number),
+                start.files,
+                target.files,
+                self.options.fold_bytes_max,
+            )
         )
 
     def _known(self, number: int) -> tuple[Cut, bool]:
@@ -478,7 +437,7 @@ class Streams:
                 job.emit_at_s = self._now.s + self.options.emit_s
             for stream in job.streams.values():
                 if self._joins(stream, frontier.number):
-                    specs.append(self._spec(job, stream, due and stream.has_room))
+                    specs.append(job.spec(stream, frontier.number, due and stream.has_room))
         self._advance_at_s = self._now.s + self.options.emit_s
         if any(spec.deliver for spec in specs):
             self._token += 1
@@ -568,16 +527,7 @@ class Streams:
         return job.marks.value_us(self._complete_us, self._now.wall_us + job.clock_ahead_us)
 
     def _old_mark(self, job: Job, cut: Cut) -> int | None:
-        """The watermark at an old cut: the least of the greatest times of its unfinished files. Idle files hold it back
-        there; the frontier is not far. Where an old range was cut again nothing is known: files may not have been begun."""
-        times = [at.latest_us for at in cut.files.values() if not at.finished]
-        if job.timing is None or cut.number % STRIDE or not times or None in times:
-            return None
-        clock_us = self._now.wall_us + job.clock_ahead_us
-        return (
-            min([time for time in times if time is not None] + [clock_us + AHEAD_MAX_US])
-            - job.timing.delay_us
-        )
+        return job.old_mark(cut, self._now.wall_us)
 
     # letting go
 
