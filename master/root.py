@@ -1,7 +1,7 @@
 """What the leader of a job's group does: judges frames, commits them, decides what is final, changes plans.
 
 Only what is committed leaves it (R2). It keeps nothing durable of its own: the log is given to it by `master/commit_group`
-and it answers with entries to append. Rule names are those of docs/WIRE_FRAMES.md and docs/STATE.md.
+and it proposes entries to append. Rule names are those of docs/WIRE_FRAMES.md and docs/STATE.md.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-
-import msgspec
 
 from cbt.budget import Budget
 from cbt.options import Options as TreeOptions
@@ -23,6 +21,8 @@ from master.committed import Committed
 from master.entries import Drain, Forget, PlanEntry, Publish, Reg, decode_entry
 from master.finality import Finality, FinalityOptions
 from master.group_commit import Tail, Verdict
+from master.group_events import Committed as LogCommitted
+from master.group_events import Following, Leading, Propose
 from srt.automaton import Instant, Received, Ref, Send, Wake
 from srt.content import Content
 from srt.errors import ContentError
@@ -42,32 +42,6 @@ from srt.frame_messages import (
 from srt.frames import Assembly, WholeFrame
 
 MIB = 1 << 20
-
-
-class Append(NamedTuple):
-    """Effect: the log takes these entries, in order; each comes back as `Committed` or the leader loses its place."""
-
-    entries: list[bytes]
-
-
-class EntryCommitted(msgspec.Struct, frozen=True):
-    """Event: the entry at this index is committed. Members get it for every entry, in order."""
-
-    index: int
-    entry: bytes
-
-
-class Leading(NamedTuple):
-    """Event: this member leads. It comes when all older entries are committed and were given as `EntryCommitted`."""
-
-    epoch: int
-    history: int
-
-
-class Following(NamedTuple):
-    """Event: another member leads, or nobody for now; what was appended and not committed may survive or not."""
-
-    leader: Ref | None
 
 
 class ChangePlan(NamedTuple):
@@ -173,11 +147,11 @@ class Root:
             self._tail.open.entries += self._finality.due(now.s)
             entries = self._tail.ship()
             if entries:
-                effects.append(Append(entries))
+                effects.append(Propose(entries))
         return effects
 
     def _handle(self, event: Any, now: Instant) -> list[Any]:
-        if isinstance(event, EntryCommitted):
+        if isinstance(event, LogCommitted):
             return self._apply(event, now)
         if isinstance(event, Leading):
             return self._lead(event, now)
@@ -197,16 +171,16 @@ class Root:
 
     # the log
 
-    def _apply(self, event: EntryCommitted, now: Instant) -> list[Any]:
+    def _apply(self, event: LogCommitted, now: Instant) -> list[Any]:
         state = self.committed
         before = (state.book.version, state.draining, state.counts.void)
-        effects: list[Any] = [*state.apply(event.index, event.entry)]
+        effects: list[Any] = [*state.apply(event.at, event.data)]
         self._finality.applied(now.s)
         if not self.leading:
             return effects
-        if state.counts.void > before[2] and not isinstance(decode_entry(event.entry), Publish | PlanEntry):
+        if state.counts.void > before[2] and not isinstance(decode_entry(event.data), Publish | PlanEntry):
             return effects + self._start_over(now)
-        if self._tail.committed_one(event.entry):
+        if self._tail.committed_one(event.data):
             effects += self._tail.settled()
             self._finality.settled(self._tail.open.entries)
             effects += self._plan_settled()
@@ -223,7 +197,7 @@ class Root:
 
     def _lead(self, event: Leading, now: Instant) -> list[Any]:
         self._follow()
-        self.leading, self.epoch, self.history = True, event.epoch, event.history
+        self.leading, self.epoch, self.history = True, event.epoch, event.lineage.history
         self._finality.lead(now.s)
         return []
 

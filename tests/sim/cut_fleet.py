@@ -26,7 +26,7 @@ from srt.frame_messages import StreamId
 from srt.reducer import ReducerOptions
 from tests.plans import plan
 from tests.sim.cut_faults import Faults, Shape, shape_of
-from tests.sim.cut_logs import Driver, Line, LogFile, Logs, encoded, pane_states
+from tests.sim.cut_logs import Driver, Line, LogFile, Logs, pane_states
 from tests.sim.cut_nodes import AgentNode, NeedParent, Node, RootNode, SetParent, VertexNode
 from tests.sim.disk import FileDisk, KeyValueDisk
 from tests.sim.network import Network
@@ -330,11 +330,10 @@ class Fleet(Faults):
         ]
         trees: list[Tree] = []
         for state in pane_states(owner.plan, lines).values():
-            for number, table in enumerate([state.groups, *state.pairs]):
+            for number, tree in enumerate([state.groups, *state.pairs]):
                 if number == len(trees):
-                    trees.append(Tree(table.key_kinds, table.state_kinds))
-                if len(table):
-                    trees[number].insert_run(encoded(table))
+                    trees.append(Tree(tree.key_kinds, tree.state_kinds))
+                trees[number].merge(tree)
         return [canonical(tree) for tree in trees]
 
     # checks

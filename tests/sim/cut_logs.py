@@ -13,10 +13,7 @@ from typing import NamedTuple
 from agent.journal_format import FilePosition, Positions
 from agent.stream_events import Advance, Advanced, Fold, Folded, FoldSpec, Portion, StreamKey
 from cython_ext.column import Column
-from cython_ext.groups import GroupTable
-from cython_ext.merge import SortedTable
-from cython_ext.run import RunShape, encode_run
-from job.panes import PaneState, StateShape
+from job.panes import PaneState
 from job.plan import Plan
 from job.row_phase import RowPhase
 from job.types import Kind
@@ -24,7 +21,6 @@ from job.window import pane_us
 from srt.frame_messages import Counters, PaneLines, PaneRun
 
 KINDS = {"time": Kind.TIMESTAMP, "path": Kind.STRING, "status": Kind.BIGINT, "bytes": Kind.BIGINT}
-SHAPES: dict[Plan, StateShape] = {}
 
 
 class Line(NamedTuple):
@@ -103,7 +99,7 @@ class Logs:
 def pane_states(plan: Plan, lines: Iterable[Line]) -> Mapping[int, PaneState]:
     """The real fold of some lines."""
     some = list(lines)
-    phase = RowPhase(plan, SHAPES.setdefault(plan, StateShape(plan)))
+    phase = RowPhase(plan)
     columns = {
         field.name: Column.from_list(int(KINDS[field.name]), [getattr(line, field.name) for line in some])
         for field in plan.fields
@@ -111,14 +107,6 @@ def pane_states(plan: Plan, lines: Iterable[Line]) -> Mapping[int, PaneState]:
     if some:
         phase.process(columns, len(some))
     return phase.store.panes
-
-
-def encoded(table: GroupTable, block_bytes: int = 1 << 10) -> bytes:
-    shape, blocks = RunShape(table), []
-    stream = SortedTable(shape, table)
-    while (block := stream.next_block(block_bytes)) is not None:
-        blocks.append(block)
-    return encode_run(shape, blocks)
 
 
 def portion_of(spec: FoldSpec, lines: list[Line], lost: int) -> Portion:
@@ -137,9 +125,8 @@ def portion_of(spec: FoldSpec, lines: list[Line], lost: int) -> Portion:
             panes[pane].append(line)
     runs = []
     for start, state in pane_states(spec.plan, [line for some in panes.values() for line in some]).items():
-        for number, table in enumerate([state.groups, *state.pairs]):
-            if len(table):
-                runs.append(PaneRun(feed, start, number, encoded(table)))
+        for number, tree in enumerate([state.groups, *state.pairs]):
+            runs += [PaneRun(feed, start, number, run) for run in tree.runs()]
     counters = Counters(len(lines), sum(map(len, panes.values())), 0, outside, 0, late, lost)
     return Portion(
         tuple(PaneLines(feed, start, len(some)) for start, some in panes.items()), tuple(runs), counters

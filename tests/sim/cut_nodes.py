@@ -18,7 +18,9 @@ from cbt.options import Options
 from job.plan import Plan
 from job.plan_book import PlanBook
 from master.committed import Committed
-from master.root import Append, EntryCommitted, Root, RootOptions
+from master.group_events import Committed as LogCommitted
+from master.group_events import Propose
+from master.root import Root, RootOptions
 from srt.automaton import NEVER, WAKE, Instant, Received, Ref, Send, Stored, StoreFailed, Wake
 from srt.frame_messages import Ack, Nack, News, Synced
 from srt.reducer import ChildrenChanged, ParentChanged, Reducer, ReducerOptions
@@ -257,11 +259,11 @@ class RootNode(Node):
         effects: list[Any] = []
         for one in events:
             done = self.root.handle(one, now)
-            if isinstance(one, EntryCommitted):
+            if isinstance(one, LogCommitted):
                 self._committed(self.root.committed, done)
             effects += done
         effects += self.log.maybe_snapshot(self.root.committed) if self.root.leading else []
-        return [self.log.append(effect) if isinstance(effect, Append) else effect for effect in effects]
+        return [self.log.append(effect) if isinstance(effect, Propose) else effect for effect in effects]
 
     def current_news(self, ping: Ping, now: Instant) -> News | None:
         return self.root.news(now, ping.version, ping.history) if self.root.leading else None

@@ -5,7 +5,9 @@ from __future__ import annotations
 from cbt.budget import Budget
 from cbt.options import Options
 from master.committed import Committed
-from master.root import Append, EntryCommitted, Leading
+from master.group_events import Committed as LogCommitted
+from master.group_events import Leading, Propose
+from master.group_messages import Lineage
 from master.snapshots import restored, snapshot
 from srt.automaton import Delete, Put, Write
 from tests.sim.disk import KeyValueDisk
@@ -28,37 +30,37 @@ class SingleLog:
         self._waiting: dict[int, list[bytes]] = {}
         self._snapshot_at = 0
 
-    def recover(self, budget: Budget) -> tuple[Committed, list[EntryCommitted | Leading]]:
+    def recover(self, budget: Budget) -> tuple[Committed, list[LogCommitted | Leading]]:
         """The state of the last snapshot and the events that lead from there to now."""
         parts = [value for key, value in self._disk.durable.items() if key[:1] == SNAPSHOT]
         state = restored(parts, budget, Options.tiny()) if parts else Committed(budget, Options.tiny())
         self._snapshot_at = state.index
         entries = [
-            EntryCommitted(int.from_bytes(key[1:], "big"), value)
+            LogCommitted(int.from_bytes(key[1:], "big"), value)
             for key, value in self._disk.durable.items()
             if key[:1] == ENTRY
         ]
-        self._length = max([state.index, *(entry.index for entry in entries)])
+        self._length = max([state.index, *(entry.at for entry in entries)])
         history = int.from_bytes(self._disk.durable.get(HISTORY, b"\x01"), "big")
-        later = [entry for entry in entries if entry.index > state.index]
-        return state, [*later, Leading(self._epoch, history)]
+        later = [entry for entry in entries if entry.at > state.index]
+        return state, [*later, Leading(Lineage(history, bytes(8)), self._epoch)]
 
-    def append(self, effect: Append) -> Write:
+    def append(self, effect: Propose) -> Write:
         self._token += 1
-        self._waiting[self._token] = effect.entries
+        self._waiting[self._token] = list(effect.data)
         first = self._length + 1 + sum(len(waiting) for waiting in list(self._waiting.values())[:-1])
-        puts = [Put(_key(ENTRY, first + index), entry) for index, entry in enumerate(effect.entries)]
+        puts = [Put(_key(ENTRY, first + index), entry) for index, entry in enumerate(effect.data)]
         return Write(STORE, puts, self._token)
 
-    def stored(self, token: int) -> list[EntryCommitted]:
+    def stored(self, token: int) -> list[LogCommitted]:
         committed = []
         for entry in self._waiting.pop(token, ()):
             self._length += 1
-            committed.append(EntryCommitted(self._length, entry))
+            committed.append(LogCommitted(self._length, entry))
         return committed
 
     def failed(self, token: int) -> Write:
-        return self.append(Append(self._waiting.pop(token)))
+        return self.append(Propose(self._waiting.pop(token)))
 
     def maybe_snapshot(self, state: Committed) -> list[Write]:
         """Once in a while the entries so far give way to the state."""

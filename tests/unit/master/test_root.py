@@ -12,14 +12,13 @@ from job.watermark import Timing
 from master.committed import WindowPublished
 from master.entries import FINAL, TENTATIVE
 from master.finality import FinalityOptions
+from master.group_events import Committed as LogCommitted
+from master.group_events import Following, Leading, Propose
+from master.group_messages import Lineage
 from master.root import (
-    Append,
     ChangePlan,
     DrainJob,
-    EntryCommitted,
-    Following,
     ForgetAgent,
-    Leading,
     PlanAnswer,
     PlanFailed,
     Root,
@@ -34,6 +33,7 @@ from tests.plans import SECOND_US
 from tests.plans import counting as plan
 
 ME, CHILD = Ref(b"r" * 16, "root", 1), Ref(b"c" * 16, "child", 1)
+LINE = Lineage(1, bytes(8))
 TEN = "window(time, '10 seconds')"
 TIMING = Timing(0, 5 * SECOND_US, 20 * SECOND_US)
 
@@ -48,16 +48,16 @@ class Leader:
         self.index = 0
         self.waiting: list[bytes] = []
         if lead:
-            self.give(Leading(1, 1))
+            self.give(Leading(LINE, 1))
             self.change(plan(TEN), 0)
             self.commit()
 
     def give(self, event: Any) -> list[Any]:
         effects = []
         for effect in self.core.handle(event, Instant(self.now, int(self.now * 1e6))):
-            if isinstance(effect, Append):
+            if isinstance(effect, Propose):
                 assert self.waiting == [], "one group at a time"
-                self.waiting = list(effect.entries)
+                self.waiting = list(effect.data)
             else:
                 effects.append(effect)
         return effects
@@ -69,7 +69,7 @@ class Leader:
             entries, self.waiting = self.waiting, []
             for entry in entries:
                 self.index += 1
-                effects += self.give(EntryCommitted(self.index, entry))
+                effects += self.give(LogCommitted(self.index, entry))
         return effects
 
     def hear(self, message: Any) -> list[Any]:
@@ -205,7 +205,7 @@ def test_a_new_leader_goes_on_where_the_log_ends() -> None:
     leader.give(Following(None))
     assert lost
     assert leader.frame(frame(1, {stream(0): (0, 1)})) == []  # not the leader
-    leader.give(Leading(2, 1))
+    leader.give(Leading(LINE, 2))
     assert leader.open(0).next == 0
     leader.frame(frame(2, {stream(0): (0, 1)}, {0: {"/a": 1}}))
     assert leader.commit() == [Send(CHILD, Ack((2,)))]
