@@ -1,7 +1,7 @@
 """The agent's core: cuts its logs, sends the pieces of all jobs, opens streams and re-reads what the root asks for.
 
 Reading is done by the driver (`agent/stream_events.py`); the journal is a value of this core. Rule names (A1 to A9) are
-those of docs/STATE.md and docs/WIRE_FRAMES.md.
+those of docs/PROTOCOL.md.
 """
 
 from __future__ import annotations

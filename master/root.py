@@ -1,7 +1,7 @@
 """What the leader of a job's group does: judges frames, commits them, decides what is final, changes plans.
 
 Only what is committed leaves it (R2). It keeps nothing durable of its own: the log is given to it by `master/commit_group`
-and it proposes entries to append. Rule names are those of docs/WIRE_FRAMES.md and docs/STATE.md.
+and it proposes entries to append. Rule names are those of docs/PROTOCOL.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A vertex of one job's reducer tree: merges the frames of its children and passes one on, and answers back.
 
 It keeps nothing durable, no child's content apart, no list of agents. What it does may be lost at any moment: the root
-judges frames by the ranges they name, so a vertex can at worst be slow. V1 to V5 are the rules of docs/WIRE_FRAMES.md.
+judges frames by the ranges they name, so a vertex can at worst be slow. V1 to V5 are the rules of docs/PROTOCOL.md.
 """
 
 from __future__ import annotations
