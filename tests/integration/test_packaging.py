@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -34,3 +35,16 @@ def test_installs_and_answers(tmp_path: Path, kind: str) -> None:
         tmp_path / "venv/bin/python", "-c", "import cython_ext.scan as m; print(m.__file__)", cwd=tmp_path
     )
     assert "venv" in where
+
+
+def test_a_compiler_without_a_c_library_is_told_before_the_build(tmp_path: Path) -> None:
+    compiler = tmp_path / "cc"
+    compiler.write_text("#!/bin/sh\nexit 1\n")
+    compiler.chmod(0o755)
+    (tmp_path / "cflags").touch()  # no headers of Python are fetched
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = ["sh", str(ROOT / ".ci/preflight"), sys.executable, str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "the C compiler finds no C library" in done.stderr
+    assert "sudo apt-get install libc6-dev" in done.stderr
