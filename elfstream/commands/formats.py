@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elfstream.commands.options import EXIT_CODES, server_config_option
+from elfstream.commands.options import EXIT_CODES
 from elfstream.terminal import BOLD, DIM, cut, has_colour, is_terminal, paint, visible, width
 
 if TYPE_CHECKING:
@@ -26,7 +26,12 @@ Examples:
 
 @click.command("formats", epilog=EPILOG + EXIT_CODES, short_help="List the formats that have a name.")
 @click.argument("name", required=False, metavar="[F]")
-@server_config_option
+@click.option(
+    "--server-config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="nginx.conf or httpd.conf; F is then the name of a log_format or LogFormat of it.",
+)
 @click.option(
     "--output",
     "-o",
