@@ -20,6 +20,7 @@ BLOCK_BYTES = 1 << 20
 """Bytes of a block: about the size of a core's second-level cache."""
 LINE_BYTES_MAX = 4 << 20
 """A longer line is handed over cut (the scan rejects it as too_long) and skipped to its end."""
+DENIED = "permission denied; logs are often readable by root and the group adm only"
 STDIN = "-"
 
 
@@ -44,6 +45,8 @@ def expand(patterns: Iterable[str | os.PathLike[str]]) -> list[str]:
         else:
             names = sorted(glob.glob(pattern, recursive=True))
             if not names:
+                if (folder := closed_folder(pattern)) is not None:
+                    raise InputError(folder, DENIED)
                 raise InputError(pattern, "no such file, and nothing matches it as a pattern")
         for name in names:
             if os.path.isdir(name):
@@ -52,6 +55,20 @@ def expand(patterns: Iterable[str | os.PathLike[str]]) -> list[str]:
                 continue
             found[name] = None
     return list(found)
+
+
+def closed_folder(pattern: str) -> str | None:
+    """The folder that must be looked into for `pattern` and may not be: what is in it cannot be told from what is not
+    there. None when the folders in front of the first wildcard are open, or are not there."""
+    folder = os.path.dirname(pattern)
+    while glob.has_magic(folder):
+        folder = os.path.dirname(folder)
+    needed = os.R_OK | os.X_OK if glob.has_magic(pattern) else os.X_OK
+    while folder:
+        if os.path.isdir(folder):
+            return None if os.access(folder, needed) else folder
+        folder, needed = os.path.dirname(folder.rstrip("/")), os.X_OK
+    return None
 
 
 class LogFile:
@@ -251,7 +268,7 @@ def _input_error(path: str, error: BaseException) -> InputError:
     if isinstance(error, FileNotFoundError):
         return InputError(path, "no such file")
     if isinstance(error, PermissionError):
-        return InputError(path, "permission denied; logs are often readable by root and the group adm only")
+        return InputError(path, DENIED)
     if isinstance(error, EOFError):
         return InputError(path, "the compressed data ends too early; the file was cut off, copy it again")
     if isinstance(error, BROKEN):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 
 from agent.errors import InputError
-from agent.files import Inputs, expand
+from agent.files import DENIED, Inputs, closed_folder, expand
 from agent.follower import POLL_INTERVAL_S
 
 
@@ -22,8 +23,16 @@ def present(patterns: Sequence[str]) -> list[str]:
 
 
 def missing(patterns: Sequence[str]) -> list[str]:
-    """What is waited for, one text for each pattern that names no file yet."""
-    return [f"waiting for {pattern}: no such file yet" for pattern in patterns if not present([pattern])]
+    """What is waited for, one text for each pattern that names no file yet. Raises InputError for a folder, which never
+    becomes a log."""
+    expand(pattern for pattern in patterns if os.path.isdir(pattern))
+    notes = []
+    for pattern in patterns:
+        if not present([pattern]):
+            folder = closed_folder(pattern)
+            why = "no such file yet" if folder is None else f"{folder}: {DENIED}"
+            notes.append(f"waiting for {pattern}: {why}")
+    return notes
 
 
 def has_line(patterns: Sequence[str]) -> bool:

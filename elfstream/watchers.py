@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO
 
 from elfstream.live_query import LiveQuery
-from elfstream.output import csv_lines, json_lines, write_lines
+from elfstream.output import csv_lines, json_lines, markdown_lines, write_lines
 from elfstream.result import Result, ResultColumn, Row, Stats, time_of
 from elfstream.table import table_lines
 from elfstream.terminal import quantity
@@ -77,6 +77,8 @@ class PipeWatcher:
                 next(lines)
             self._header = False
             return lines
+        if self._style == "markdown":
+            return markdown_lines((*self._columns, *more), tagged)
         return table_lines((*self._columns, *more), tagged, self._out)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from elfstream.commands import following
 from elfstream.commands.following import follow_options
@@ -112,6 +114,7 @@ def command(
             params=parameters, output=output, stats=stats, quiet=quiet, timing=timing, memory=memory,
         )  # fmt: skip
         return
+    _refuse_without_follow(timing)
     paths = files_or_stdin(files)
     import elfstream as elf
     from elfstream.output import write
@@ -135,6 +138,13 @@ def command(
         )
     write(output, result.columns, result, sys.stdout)
     report_query(result, stats, quiet, rejects is not None)
+
+
+def _refuse_without_follow(names: Iterable[str]) -> None:
+    context = click.get_current_context()
+    for name in names:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name} is for logs that grow; add --follow, or leave it out")
 
 
 def _refuse_with_follow(**options: object) -> None:

@@ -254,6 +254,33 @@ def test_options_for_files_that_end_are_refused(option: list[str]) -> None:
     assert f"{option[0]} is for files that end; leave it out with --follow" in done.stderr
 
 
+@pytest.mark.parametrize("option", ["--since", "--emit", "--delay", "--lateness", "--idle"])
+def test_options_for_logs_that_grow_are_refused(option: str) -> None:
+    command = [sys.executable, "-m", "elfstream", "query", SQL, "x.log", option, "1h"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert f"{option} is for logs that grow; add --follow, or leave it out" in done.stderr
+
+
+def test_a_folder_is_not_waited_for(tmp_path: Path) -> None:
+    command = [*COMMAND, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"{tmp_path}: is a folder; name its files" in done.stderr
+
+
+def test_markdown_in_a_pipe(tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    log.write_bytes(lines(0, 15))
+    with follow(log, "--since", "beginning", "-o", "markdown") as child:
+        try:
+            assert child.stdout is not None
+            header = child.stdout.readline()
+            assert [cell.strip() for cell in header.split("|")[1:-1]] == ["w", "path", "n", "status", "revision"]
+        finally:
+            child.kill()
+
+
 @pytest.mark.parametrize("options", [[], ["--format", "combined"]])
 def test_a_log_that_comes_while_it_is_waited_for_is_new(tmp_path: Path, options: list[str]) -> None:
     """However early: the note is told before the tail takes its first look, and nothing written after it may be skipped."""

@@ -154,6 +154,18 @@ def test_expand_says_what_is_wrong(tmp_path: Path) -> None:
         expand([str(tmp_path)])
 
 
+@pytest.mark.parametrize("below", ["access.log", "*.log", "*/access.log", "gone/access.log"])
+def test_a_folder_that_may_not_be_looked_into_is_named(
+    tmp_path: Path, below: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may look everywhere, and tests often run as root."""
+    closed = tmp_path / "nginx"
+    closed.mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != closed)
+    with pytest.raises(InputError, match=rf"^{closed}: permission denied"):
+        expand([str(closed / below)])
+
+
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"gone\.log: no such file"):
         LogFile(str(tmp_path / "gone.log"))
