@@ -18,6 +18,8 @@ from job.types import Kind
 GAP = "  "
 TEXT_WIDTH_MIN = 12
 """Columns that a text keeps, however narrow the terminal."""
+CUT_KINDS = (Kind.STRING, Kind.ARRAY)
+"""Half a number, half a time or half a window tells nothing."""
 GROUPED_FROM = 10_000
 """A table whose numbers have four digits at most is read without commas (SI brochure, 5.4.4); years stay as they are."""
 DIGITS_MAX = 6
@@ -38,7 +40,8 @@ def table_lines(columns: Sequence[NamedType], rows: Sequence[Sequence[Any]], out
     widths = [max(cells(name), content) for name, content in zip(names, contents, strict=True)]
     if human:
         least = [
-            content if number else TEXT_WIDTH_MIN for content, number in zip(contents, right, strict=True)
+            TEXT_WIDTH_MIN if column.type.kind in CUT_KINDS else content
+            for column, content in zip(columns, contents, strict=True)
         ]
         widths = fit(widths, least, width() - len(GAP) * (len(columns) - 1))
     shown = ((name, size, number, BOLD) for name, size, number in zip(names, widths, right, strict=True))

@@ -83,6 +83,13 @@ def test_wide_characters_stay_aligned() -> None:
     assert {cells(line) for line in (header, first, second)} == {10}
 
 
+def test_times_are_not_cut(narrow: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    row = (datetime(2025, 11, 28, 19, 30, tzinfo=UTC), LONG, LONG)
+    shown = text([Field("t", TIMESTAMP), Field("a", STRING), Field("b", STRING)], [row], narrow)
+    assert shown.splitlines()[2] == "2025-11-28 19:30:00Z  /xxxxxxxxxx…  /xxxxxxxxxx…"
+
+
 def test_many_columns_overflow_rather_than_vanish(narrow: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     shown = text([Field(f"c{at}", STRING) for at in range(6)], [("y" * 30,) * 6], narrow)
