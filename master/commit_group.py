@@ -441,7 +441,7 @@ class CommitGroup:
         else:
             durable()
         self._commit_to(commit)
-        self._see_members()
+        self._see_members(commit == message.commit)
 
     def _take_part(self, sender: Ref, message: SnapshotPart, changes: list[Put | Delete]) -> None:
         self.write(changes)
@@ -470,7 +470,7 @@ class CommitGroup:
         self.commit = index
         self._out.append(Restored(self.log.meta.lineage, index, state))
         self.write(installed, lambda: self.send(to, self._answer(True, index, sent_s)))
-        self._see_members()
+        self._see_members(False)
 
     def _answer(self, matched: bool, index: int, sent_s: float) -> Appended:
         return Appended(self.log.key, self.log.meta.lineage, self.epoch, matched, index, sent_s)
@@ -494,19 +494,22 @@ class CommitGroup:
             elif self.leadership is not None and self.commit == self.leadership.first:
                 self._out.append(Leading(self.log.meta.lineage, self.epoch))
         if self.leadership is not None:
-            self._see_members()
+            self._see_members(True)
             if self.leadership is not None:
                 self.leadership.steer(self._now.s)
 
-    def _see_members(self) -> None:
-        """A member becomes an outsider once it is committed that it is none."""
+    def _see_members(self, newest: bool) -> None:
+        """A member becomes an outsider once it is committed that it is none; `newest`: the log has all that is committed, so
+        it is not about to read how it was removed once and came back."""
         log = self.log
         if self._is_member(self.ref.id):
-            if self.role is Role.OUTSIDER:
+            if newest and self.role is Role.OUTSIDER:
                 self.role = Role.FOLLOWER
-        elif self.role is not Role.OUTSIDER and log.members and log.members_index <= self.commit:
+        elif newest and self.role is not Role.OUTSIDER and log.members and log.members_index <= self.commit:
             self._follow(self.leader if self.leader != self.ref else None)
             self.role = Role.OUTSIDER
+            self.commit = 0
+            self.write(log.retire())
             self._out.append(Dismissed())
 
     # the store

@@ -66,4 +66,4 @@ class Following(NamedTuple):
 
 
 class Dismissed(NamedTuple):
-    """No member any more; what is stored of the group may be removed."""
+    """No member any more: the log is gone but for its promises, and begins anew if a leader sends it again."""

@@ -119,14 +119,19 @@ class Leadership:
             progress.probing, progress.probe_s = False, None
             while progress.flight and progress.flight[0][0] <= progress.match:
                 progress.flight_bytes -= progress.flight.popleft()[1]
-        elif answer.sent_s == GREETING_S:
-            # What rotted while it was down does not count as durable.
+            if (
+                progress.leaves_at < float("inf")
+                and progress.match >= self._log.members_index <= self._group.commit
+            ):
+                self._send(peer, now_s, alive=True)  # with the commit: it knows now
+                del self.peers[peer]
+                return
+        elif answer.sent_s in (GREETING_S, progress.probe_s):
+            # What rotted or was let go does not count as durable any more.
             progress.match = min(progress.match, answer.index)
             progress.probe(min(answer.index, self._log.last) + 1)
         elif not progress.probing:
             progress.probe(progress.match + 1)
-        elif answer.sent_s == progress.probe_s:
-            progress.probe(min(answer.index, self._log.last) + 1)
         self._send(peer, now_s)
 
     def part_taken(self, peer: bytes, answer: PartTaken, now_s: float) -> None:

@@ -44,7 +44,7 @@ class Meta(msgspec.Struct, frozen=True, array_like=True):
     parts: int
     """Of the state at the base."""
     lost_index: int = 0
-    """Entries up to here, which it had reported as durable, have rotted; 0: none, or it has caught up."""
+    """Entries up to here, which it had reported as durable, have rotted or were let go; 0: none, or it has caught up."""
     lost_epoch: int = 0
     """The epoch that it had promised then."""
 
@@ -108,8 +108,14 @@ class GroupLog:
         value = _encode(self.meta)
         return [self._put(name, value) for name in META_NAMES]
 
+    def retire(self) -> list[Put | Delete]:
+        """Lets go of everything but the promises, and remembers how far it went: a member once more, it must not vote from
+        an old list of members for what it has forgotten."""
+        last = self.last
+        return [*self.install(self.meta.lineage, 0, 0, [], b""), *self.lose(last)]
+
     def lose(self, index: int) -> list[Put | Delete]:
-        """Notes that durable entries up to `index` have rotted."""
+        """Notes that durable entries up to `index` are gone."""
         return self.set_meta(lost_index=max(index, self.meta.lost_index, 1), lost_epoch=self.meta.promised)
 
     def regain(self, commit: int, epoch: int) -> list[Put | Delete]:

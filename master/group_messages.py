@@ -123,4 +123,4 @@ class Exists(msgspec.Struct, frozen=True, array_like=True, tag="gx"):
     epoch: int
 
 
-GroupMessage = Elect | Vote | Append | Appended | SnapshotPart | PartTaken | Handover | Exists
+GROUP_MESSAGES = (Elect, Vote, Append, Appended, SnapshotPart, PartTaken, Handover, Exists)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 
 from job.plan_book import PlanBook
 
@@ -184,6 +187,15 @@ class News(msgspec.Struct, frozen=True, array_like=True, tag="news"):
 
 Up = Frame | Sync | Refused
 Down = Ack | Nack | Synced | News
+
+
+class ForJob(msgspec.Struct, frozen=True, array_like=True, tag="job"):
+    """A message of one job's tree on a link that all jobs share."""
+
+    key: Annotated[bytes, Meta(min_length=16, max_length=16)]
+    body: Frame | Sync | Refused | Ack | Nack | Synced
+
+
 _encoder = msgspec.msgpack.Encoder()
 _up_decoder: msgspec.msgpack.Decoder[Up] = msgspec.msgpack.Decoder(Up)
 _down_decoder: msgspec.msgpack.Decoder[Down] = msgspec.msgpack.Decoder(Down)

@@ -10,7 +10,17 @@ import msgspec
 import pytest
 
 from master.commit_group import CommitGroup, Role
-from master.group_events import Committed, Compact, Following, Leading, Propose, Recover, Restored, Want
+from master.group_events import (
+    Committed,
+    Compact,
+    Dismissed,
+    Following,
+    Leading,
+    Propose,
+    Recover,
+    Restored,
+    Want,
+)
 from master.group_messages import Lineage
 from master.options import GroupOptions
 from srt.automaton import Instant, Ref
@@ -55,6 +65,8 @@ class Member:
                 assert effect.at > self.at
                 self.at = effect.at
                 self.values.append(effect.data)
+            elif isinstance(effect, Dismissed):
+                self.at, self.values = 0, []
             elif isinstance(effect, Leading):
                 self.leading = effect.epoch
             elif isinstance(effect, Following):

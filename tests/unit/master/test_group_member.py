@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import msgspec
 import pytest
 
-from master.commit_group import CommitGroup
+from master.commit_group import CommitGroup, Role
 from master.errors import GroupStoreError
 from master.group_log import GroupLog, load
 from master.group_messages import Append, Appended, Elect, Entry, EntryKind, Lineage, Vote
@@ -151,3 +152,16 @@ def test_a_rotten_state_leaves_nothing_and_promises_stay(store: Store) -> None:
 def test_options_tell_all_that_is_wrong() -> None:
     with pytest.raises(OptionsError, match=r"heartbeat_s is 1\.0.*recover_s is 0\.0"):
         GroupOptions(heartbeat_s=1.0, recover_s=0.0)
+
+
+def test_who_was_removed_remembers_that_it_once_agreed(store: Store) -> None:
+    """Otherwise it would take part again, by an old list of members, in what it has forgotten."""
+    others = [Entry(1, EntryKind.MEMBERS, msgspec.msgpack.encode([ONE, OTHER]))]
+    group = reopened(store)
+    deliver(group, store, append(1, 3, others, 3))
+    deliver(group, store, append(1, 4, [], 4))
+    for member in (group, reopened(store)):
+        assert (member.role, member.log.last, member.log.meta.lost_index) == (Role.OUTSIDER, 0, 4)
+    old = [Entry(1, EntryKind.MEMBERS, msgspec.msgpack.encode([ME, ONE, OTHER]))]
+    deliver(group, store, append(1, 0, old, 0))
+    assert not any(vote.granted for vote in deliver(group, store, elect(2), at=200.0))
