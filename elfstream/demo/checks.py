@@ -62,5 +62,6 @@ def show(checks: Sequence[Check], colour: bool) -> bool:
         told = f"{wrong} of {len(checks)} comparisons differ: that is a bug in elfstream, please report it."
         print(paint(told, RED, colour))
     else:
-        print(paint("Every answer is exactly what the generator meant.", GREEN, colour))
+        told = f"Every answer is what the generator meant: exactly, and percentiles within {QUANTILE_ERROR:.0%}."
+        print(paint(told, GREEN, colour))
     return wrong == 0

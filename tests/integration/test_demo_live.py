@@ -29,7 +29,7 @@ def test_in_a_pipe_a_line_for_each_window(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
-    assert "Every answer is exactly what the generator meant." in done.stdout
+    assert "Every answer is what the generator meant: exactly, and percentiles within 1%." in done.stdout
     assert "\x1b" not in done.stdout
     windows = re.findall(r"^\d\d:\d\d:\d\d to \d\d:\d\d:\d\d  hot: walnut-desk", done.stdout, re.MULTILINE)
     assert len(windows) >= 5
@@ -66,7 +66,7 @@ def test_on_a_terminal_a_picture_that_ends_with_ctrl_c(tmp_path: Path) -> None:
             child.kill()
     os.close(ours)
     assert child.returncode == 0, shown[-2000:]
-    assert "Every answer is exactly what the generator meant." in shown
+    assert "Every answer is what the generator meant: exactly, and percentiles within 1%." in shown
     assert "\x1b[3" not in shown  # no colours
     assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1
     frame = shown.rpartition("\x1b[?2026h")[2].partition("\x1b[?2026l")[0]
