@@ -96,15 +96,6 @@ class Tail(TailKin):
         long = file.evidence_bytes >= self.options.proof_bytes
         return file.compressed or (long and file.compared_bytes == file.size_bytes)
 
-    def backlog_bytes(self) -> int:
-        """Bytes seen on disk and not read yet, of plain files. O(files)."""
-        behind = (
-            file.size_bytes - max(file.read_to, file.log.offset)
-            for file in self.files.values()
-            if file.log is not None and not file.compressed and file.handle is not None
-        )
-        return sum(max(0, count) for count in behind)
-
     # --- listings ---
 
     def _on_listed(self, event: Listed) -> None:

@@ -36,7 +36,7 @@ from srt.automaton import (
     Wake,
     Write,
 )
-from srt.frame_messages import ForJob, Frame, News, Refused, Sync
+from srt.frame_messages import ForJob, News, Up
 from srt.reducer import ChildrenChanged, ParentChanged, Reducer, ReducerOptions
 from srt.reducer_tree import ReducerTree
 from srt.ring import LeaveRing, MembersChanged, Ring, RingActive
@@ -302,7 +302,7 @@ class NodeCore:
                 self._out.append(effect)
             elif effect.to != self.ref:
                 self._out.append(Send(effect.to, ForJob(key, effect.message)))
-            elif isinstance(effect.message, Frame | Sync | Refused):
+            elif isinstance(effect.message, Up):
                 self._to_root(key, effect.message)
             elif self.agent is not None:
                 self._from_agent(self.agent.handle(JobHeard(key, effect.message), self._now))

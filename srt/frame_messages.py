@@ -186,33 +186,14 @@ class News(msgspec.Struct, frozen=True, array_like=True, tag="news"):
 
 
 Up = Frame | Sync | Refused
-Down = Ack | Nack | Synced | News
+Down = Ack | Nack | Synced
 
 
 class ForJob(msgspec.Struct, frozen=True, array_like=True, tag="job"):
     """A message of one job's tree on a link that all jobs share."""
 
     key: Annotated[bytes, Meta(min_length=16, max_length=16)]
-    body: Frame | Sync | Refused | Ack | Nack | Synced
-
-
-_encoder = msgspec.msgpack.Encoder()
-_up_decoder: msgspec.msgpack.Decoder[Up] = msgspec.msgpack.Decoder(Up)
-_down_decoder: msgspec.msgpack.Decoder[Down] = msgspec.msgpack.Decoder(Down)
-
-
-def encode(message: Up | Down) -> bytes:
-    return _encoder.encode(message)
-
-
-def decode_up(data: bytes) -> Up:
-    """Raises msgspec.DecodeError or msgspec.ValidationError for what is no message."""
-    return _up_decoder.decode(data)
-
-
-def decode_down(data: bytes) -> Down:
-    """As `decode_up`."""
-    return _down_decoder.decode(data)
+    body: Up | Down
 
 
 def frame_problem(frame: Frame) -> str | None:
