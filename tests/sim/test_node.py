@@ -14,12 +14,13 @@ from agent.stream_events import Advance, Fold, Started
 from agent.streams import Streams, StreamsOptions
 from cbt.budget import Budget
 from cbt.options import Options
-from elfstream.node import FoundJob, JoinJob, NodeCore, NodeOptions, OfJob, ToRoot
+from elfstream.node import JoinJob, NodeCore, NodeOptions
 from job.watermark import Timing
 from master.committed import WindowPublished
 from master.entries import FINAL
 from master.finality import FinalityOptions
 from master.group_messages import Lineage
+from master.masters import FoundJob, MastersOptions, OfJob, ToRoot
 from master.root import ChangePlan, DrainJob, PlanAnswer, RootOptions
 from srt.automaton import Ref
 from srt.ids import job_key
@@ -78,8 +79,7 @@ class NodeFleet:
         ring = Ring(ref, self.names[:3], rng, role=kind)
         finality = FinalityOptions(deadline_s=3.0, emit_s=0.5, expect=self.expected, grace_s=3.0)
         options = NodeOptions(
-            log_entries_max=16,
-            root=RootOptions(finality=finality),
+            masters=MastersOptions(log_entries_max=16, root=RootOptions(finality=finality)),
             reducer=ReducerOptions(forget_after_s=10.0),
         )
         agent = self._agent(process, rng) if is_agent else None
@@ -126,7 +126,7 @@ class NodeFleet:
     def _seen(self, process: Process, window: WindowPublished) -> None:
         """One content for each (window, n); a recovered log, which lost entries for good, counts anew."""
         assert isinstance(process.core, NodeCore)
-        lineage = process.core.masters[KEY].group.log.meta.lineage
+        lineage = process.core.masters.group(KEY).log.meta.lineage
         rows = {number: canonical(tree) for number, tree in window.tables.items()}
         shown = ((lineage, window.edition), window.status, rows)
         known = self.seen[window.start_us]

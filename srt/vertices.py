@@ -1,0 +1,90 @@
+"""The vertices of one node: a reducer for each job whose tree passes here. Pure; what is for others leaves as effects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from cbt.budget import Budget
+from cbt.options import Options as TreeSizes
+from srt.automaton import NEVER, WAKE, Instant, Received, Ref, Send, Wake
+from srt.frame_messages import ForJob, Up
+from srt.reducer import ParentChanged, Reducer, ReducerOptions
+from srt.reducer_tree import ReducerTree
+
+
+class ForVertex(NamedTuple):
+    """Event: one of the reducer (srt/reducer.py), for that of a job. It is made if it is not there."""
+
+    key: bytes
+    event: Any
+
+
+class AtRoot(NamedTuple):
+    """Effect: this node is the root of the job's tree; its master takes this."""
+
+    key: bytes
+    message: Any
+
+
+class ForChildHere(NamedTuple):
+    """Effect: the answer is for this node itself, as the vertex's child: its agent."""
+
+    key: bytes
+    message: Any
+
+
+class Vertices:
+    """All vertices of one node; their trees share `budget`."""
+
+    def __init__(
+        self, ref: Ref, trees: ReducerTree, budget: Budget, options: ReducerOptions, sizes: TreeSizes
+    ) -> None:
+        self.ref = ref
+        self.reducers: dict[bytes, Reducer] = {}
+        self._trees, self._budget, self._options, self._sizes = trees, budget, options, sizes
+        self._now = Instant(0.0, 0)
+
+    @property
+    def wake_at(self) -> float:
+        return min([one.wake_at for one in self.reducers.values()], default=NEVER)
+
+    def handle(self, event: Any, now: Instant) -> list[Any]:
+        self._now = now
+        if isinstance(event, ForVertex):
+            return self._give(event.key, event.event)
+        if isinstance(event, Received) and isinstance(event.message, ForJob):
+            return self._give(event.message.key, Received(event.sender, event.message.body))
+        if isinstance(event, Wake):
+            return self._wake()
+        raise TypeError(f"no event of vertices: {event!r}")
+
+    def _wake(self) -> list[Any]:
+        out: list[Any] = []
+        for key, reducer in list(self.reducers.items()):
+            if reducer.wake_at <= self._now.s:
+                out += self._sorted(key, reducer.handle(WAKE, self._now))
+        return out
+
+    def _give(self, key: bytes, event: Any) -> list[Any]:
+        out: list[Any] = []
+        reducer = self.reducers.get(key)
+        if reducer is None:
+            reducer = self.reducers[key] = Reducer(self.ref, self._budget, self._options, self._sizes)
+            parent = self.ref if self._trees.serves(key) else self._trees.parent(key)
+            out += self._sorted(key, reducer.handle(ParentChanged(parent), self._now))
+        return out + self._sorted(key, reducer.handle(event, self._now))
+
+    def _sorted(self, key: bytes, effects: Iterable[Any]) -> list[Any]:
+        """Who is meant: another node, the master here, or the agent here."""
+        out: list[Any] = []
+        for effect in effects:
+            if not isinstance(effect, Send):
+                out.append(effect)
+            elif effect.to != self.ref:
+                out.append(Send(effect.to, ForJob(key, effect.message)))
+            elif isinstance(effect.message, Up):
+                out.append(AtRoot(key, effect.message))
+            else:
+                out.append(ForChildHere(key, effect.message))
+        return out
