@@ -1,0 +1,204 @@
+"""What faces ask of a node's core, and what it answers. docs/DAEMON.md says how they travel.
+
+A face gives the core an `Ask` with a token of its own and gets one `Answer` with that token: one of the views below, or a
+`Refusal`. Requests for a job are answered where the job's group leads; elsewhere they are refused as `elsewhere`, with the
+node to ask. Plans are compiled by the face; the core never sees a parser.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from job.plan import Plan
+from job.settings import JobSpec
+from srt.automaton import Ref
+
+
+class Ask(NamedTuple):
+    """Event."""
+
+    token: int
+    key: bytes
+    """The job's."""
+    request: Any
+
+
+class Answer(NamedTuple):
+    """Effect. `body` is a view, or a Refusal."""
+
+    token: int
+    body: Any
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why a request is not done. kind: `elsewhere` (`master` leads), `unknown` (no such job), `exists` (another job has the
+    name), `stale` (another revision is the current one), `invalid` (`field` is wrong), `busy` (try again)."""
+
+    kind: str
+    detail: str
+    field: str = ""
+    master: Ref | None = None
+
+
+# Requests.
+
+
+class FindMaster(NamedTuple):
+    """Who leads the job, from any node: a `MasterAt`."""
+
+
+class SubmitJob(NamedTuple):
+    """Make a job, at the node closest to its key. The same once more is no error. Answered when it is durable."""
+
+    spec: JobSpec
+    plan: Plan
+
+
+class ChangeJob(NamedTuple):
+    """A new revision. `start_us` None: as soon as no line that was read is before it; the past: back to the horizon."""
+
+    spec: JobSpec
+    plan: Plan
+    expected_revision: int
+    """Refused as stale if another is the current one; 0: whichever is."""
+    start_us: int | None = None
+
+
+class StopJob(NamedTuple):
+    """No agent reads for the job any more. With `drain` they read to the end as of now, and all windows become final."""
+
+    drain: bool = False
+
+
+class RemoveJob(NamedTuple):
+    """Stops the job and removes its results. Its name may be used again."""
+
+
+class ForgetAgent(NamedTuple):
+    """The agent of that name is not expected back."""
+
+    name: str
+
+
+class DescribeJob(NamedTuple):
+    pass
+
+
+class DescribeVertex(NamedTuple):
+    """This node's own place in the job's tree, from any node."""
+
+
+class DescribeNode(NamedTuple):
+    """This node, from itself."""
+
+
+# Views.
+
+
+class MasterAt(msgspec.Struct, frozen=True):
+    ref: Ref | None
+    """None: no node is known that could lead it."""
+    leads: bool
+    """False: there is no such job; the node is where it would be made."""
+
+
+class RevisionView(msgspec.Struct, frozen=True):
+    revision: int
+    sql: str
+    settings: dict[str, Any]
+    plan: Plan
+    start_us: int | None
+    """It owns windows from here on; None: all."""
+    made_us: int
+    state: str
+    """open, closed, or failed (an agent cannot run it: `problem`)."""
+    problem: str = ""
+
+
+class Coverage(msgspec.Struct, frozen=True):
+    """What a job's answers rest on. Counters are since the job began."""
+
+    agents: int
+    missing: tuple[str, ...]
+    lines: int
+    rows: int
+    filtered: int
+    rejected: int
+    late: int
+    lost_bytes: int
+    shed: int
+
+
+class JobView(msgspec.Struct, frozen=True):
+    name: str
+    state: str
+    """starting, running, draining, stopped: what it is; `wanted` is what it shall be."""
+    wanted: str
+    revision: int
+    """The current one, for If-Match."""
+    revisions: tuple[RevisionView, ...]
+    created_us: int
+    master: Ref
+    group: tuple[Ref, ...]
+    coverage: Coverage
+    watermark_us: int | None
+    horizon_us: int | None
+    windows_open: int
+    editions: int
+    """Results published since the job began."""
+
+
+class VertexView(msgspec.Struct, frozen=True):
+    ref: Ref
+    role: str
+    """root, inner or leaf."""
+    parent: Ref | None
+    children: tuple[Ref, ...]
+    agents: int
+    """At and below it."""
+    frames_in: int = 0
+    frames_out: int = 0
+
+
+class NodeView(msgspec.Struct, frozen=True):
+    ref: Ref
+    kind: str
+    """agent or worker."""
+    neighbours: tuple[Ref, ...]
+    masters: tuple[str, ...]
+    """Keys, hexadecimal, of the jobs that are led here."""
+    memory_bytes: int
+    memory_max: int
+
+
+# Results.
+
+
+class ResultColumn(msgspec.Struct, frozen=True, array_like=True):
+    name: str
+    type: str
+    """As SQL writes it: BIGINT, DECIMAL(18,6), STRUCT<start: TIMESTAMP, end: TIMESTAMP> ..."""
+
+
+class ResultRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A window as it was published once: never changes. The same on every member of the group."""
+
+    index: int
+    """Of its entry in the job's log: the id of the event; ascends with each publication."""
+    start_us: int | None
+    """None: the endless window."""
+    end_us: int | None
+    edition: int
+    """1, 2, ...: of this window."""
+    status: str
+    """tentative, final or withdrawn."""
+    plan: int
+    """The plan revision that owns the window."""
+    lines: int
+    coverage: Coverage
+    columns: tuple[ResultColumn, ...]
+    rows: int
+    packed: bytes
+    """zstd of JSON: an array of rows, each an array of values as docs/CLI.md writes them in JSON."""

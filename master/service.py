@@ -1,0 +1,101 @@
+"""What the HTTP faces need of the node below them: questions to its core, its results, and what gossip knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from job.plan import Schema
+from master.requests import Refusal, ResultRecord
+from srt.automaton import Ref
+
+
+class Refused(Exception):  # noqa: N818 - an answer, no error of ours
+    """A request that the core refused."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        self.refusal = refusal
+        super().__init__(refusal.detail)
+
+
+class JobNotice(msgspec.Struct, frozen=True, array_like=True):
+    """What every node knows of a job, by gossip."""
+
+    name: str
+    source: str
+    """Agents that have it take part."""
+    state: str
+    """running, stopped or removed."""
+    revision: int
+    created_us: int
+    changed_us: int
+
+
+class NodeNotice(msgspec.Struct, frozen=True, array_like=True):
+    """What every node knows of another, by gossip; it is told again now and then while it runs."""
+
+    name: str
+    ref: Ref
+    kind: str
+    """agent or worker."""
+    version: str
+    started_us: int
+    told_us: int
+    sources: tuple[str, ...] = ()
+    left: bool = False
+
+
+class ResultReader(Protocol):
+    """The results of the jobs whose group this node is a member of. Any thread; blocks for a read of the disk."""
+
+    def between(
+        self,
+        key: bytes,
+        from_us: int | None,
+        to_us: int | None,
+        *,
+        status: str | None,
+        editions: bool,
+        after: tuple[int, int] | None,
+        limit: int,
+    ) -> Sequence[ResultRecord]:
+        """Windows that start in [from, to), in order of time: the latest edition of each, or with `editions` all. `after`
+        is the (start_us, edition) of the last record of the page before."""
+        ...
+
+    def since(self, key: bytes, index: int, limit: int) -> Sequence[ResultRecord]:
+        """What was published behind that index, in the order of publication."""
+        ...
+
+    def last_index(self, key: bytes) -> int:
+        """Of the newest record; 0: there is none."""
+        ...
+
+
+class NodeService(Protocol):
+    """A running node, as the loop thread sees it."""
+
+    @property
+    def ref(self) -> Ref: ...
+    @property
+    def results(self) -> ResultReader: ...
+
+    async def ask(self, key: bytes, request: Any) -> Any:
+        """The answer of the core to one of master/requests.py. Raises Refused, TimeoutError."""
+        ...
+
+    async def published(self, key: bytes, index: int) -> None:
+        """Waits until there is a result behind that index."""
+        ...
+
+    def jobs(self) -> Sequence[JobNotice]: ...
+    def nodes(self) -> Sequence[NodeNotice]: ...
+    def schemas(self) -> dict[str, Schema]:
+        """The sources of the fleet: for each name the fields that its agents' formats have."""
+        ...
+
+    def metrics(self) -> str:
+        """Of this node, as Prometheus reads them."""
+        ...
