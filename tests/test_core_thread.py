@@ -1,0 +1,109 @@
+"""The thread of a node's core: order, wakes, carriers, and what becomes of a broken core."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from typing import Any, NamedTuple
+
+import pytest
+
+from elfstream.core_thread import CoreThread
+from srt.automaton import NEVER, WAKE, Instant, Received, Ref
+from srt.frame_messages import Ack, ForJob
+
+WAIT_S = 20.0
+REF = Ref(bytes(16), "here:1", 1)
+FRAME = Received(REF, ForJob(bytes(16), Ack((1,))))
+
+
+class Said(NamedTuple):
+    event: Any
+
+
+class Echo:
+    """Says what it hears; wakes once when told."""
+
+    ref = REF
+    wake_at = NEVER
+
+    def __init__(self) -> None:
+        self.begin = threading.Event()
+
+    def handle(self, event: Any, now: Instant) -> list[Any]:
+        if event == "hold":
+            assert self.begin.wait(WAIT_S)
+        if event == "wake soon":
+            self.wake_at = now.s
+        if event is WAKE:
+            self.wake_at = NEVER
+        if event == "break":
+            raise ValueError("broken")
+        return [Said(event)]
+
+
+class Run:
+    def __init__(self) -> None:
+        self.core, self.said = Echo(), queue.SimpleQueue[Any]()
+        self.problems = queue.SimpleQueue[BaseException]()
+        carriers = {Said: lambda effect: self.said.put(effect.event)}
+        self.thread = CoreThread(self.core, carriers, self.problems.put, clock=lambda: Instant(5.0, 0))
+        self.thread.start()
+
+    def heard(self, count: int) -> list[Any]:
+        return [self.said.get(timeout=WAIT_S) for _ in range(count)]
+
+    def end(self) -> None:
+        self.thread.stop()
+        self.thread.join(WAIT_S)
+        assert not self.thread.is_alive()
+
+
+@pytest.fixture
+def run() -> Any:
+    found = Run()
+    yield found
+    found.end()
+
+
+def test_events_keep_their_order_and_frames_wait_for_the_rest(run: Run) -> None:
+    run.thread.post("hold")
+    run.thread.post(FRAME)
+    run.thread.post("a")
+    run.thread.post("b")
+    run.core.begin.set()
+    assert run.heard(4) == ["hold", "a", "b", FRAME]
+
+
+def test_the_core_is_woken_at_its_time(run: Run) -> None:
+    run.thread.post("wake soon")
+    assert run.heard(2) == ["wake soon", WAKE]
+
+
+def test_dealt_is_called_after_the_effects_are_carried(run: Run) -> None:
+    order: list[str] = []
+    done = threading.Event()
+
+    def dealt() -> None:
+        order.extend(run.heard(1))
+        done.set()
+
+    run.thread.post("x", dealt)
+    assert done.wait(WAIT_S)
+    assert order == ["x"]
+
+
+def test_a_core_that_breaks_is_told_and_handles_nothing_more(run: Run) -> None:
+    run.thread.post("break")
+    run.thread.post("after")
+    assert str(run.problems.get(timeout=WAIT_S)) == "broken"
+    run.thread.join(WAIT_S)
+    assert run.said.empty()
+
+
+def test_an_effect_that_nobody_carries_is_an_error() -> None:
+    run = Run()
+    run.core.handle = lambda event, now: [object()]  # type: ignore[method-assign]
+    run.thread.post("x")
+    assert isinstance(run.problems.get(timeout=WAIT_S), KeyError)
+    run.end()
