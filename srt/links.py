@@ -1,12 +1,14 @@
 """One link per neighbour for all jobs: who may send next, and how much.
 
 Deficit round robin (Shreedhar and Varghese 1996) over jobs, by bytes; control messages go first. The receiver grants credit
-per job and for the link, as totals since the link began. What finds no room is refused to the producer, never dropped.
+per job and for the link, as totals since the link began. No job's message is refused or dropped: above a mark its producer
+is told to stop, below half of it to go on.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -16,13 +18,20 @@ from srt.options import LinkOptions
 
 
 class Ready(NamedTuple):
-    """Effect: `take(peer)` has something now; the driver takes as long as its socket does."""
+    """Effect: `take(peer)` may have something now; the driver takes until that is None or its socket is full."""
 
     peer: Ref
 
 
+class Busy(NamedTuple):
+    """Effect, and event of reducers: too much of a job waits for this neighbour; its producer should stop until `Room`."""
+
+    peer: Ref
+    key: bytes
+
+
 class Room(NamedTuple):
-    """Effect: a job whose message was refused may offer again."""
+    """Effect, and event of reducers: the job that was `Busy` may go on."""
 
     peer: Ref
     key: bytes
@@ -44,11 +53,16 @@ class _Queue:
     deficit: int = 0
     sent_bytes: int = 0
     limit_bytes: int = 0
-    refused: bool = False
+    busy: bool = False
 
     @property
     def idle(self) -> bool:
         return not self.messages
+
+    @property
+    def has_credit(self) -> bool:
+        """A message may begin while any credit is left, so one larger than all credit gets through."""
+        return self.sent_bytes < self.limit_bytes
 
 
 @dataclass(slots=True)
@@ -63,6 +77,10 @@ class _Inflow:
     def idle(self) -> bool:
         return self.came_bytes == self.done_bytes
 
+    def free_bytes(self, credit_bytes: int) -> int:
+        """What could be granted."""
+        return self.done_bytes + credit_bytes - self.granted_bytes
+
 
 class _Link:
     def __init__(self, peer: Ref, options: LinkOptions) -> None:
@@ -71,55 +89,79 @@ class _Link:
         self.control_bytes = 0
         self.jobs: OrderedDict[bytes, _Queue] = OrderedDict()
         self.turns: deque[bytes] = deque()
-        """Jobs with messages, the one whose turn it is first."""
+        """Jobs with messages and credit, the one whose turn it is first."""
         self.fresh_turn = True
+        self.stalled: OrderedDict[bytes, float] = OrderedDict()
+        """Jobs with messages and without credit, and when to say what was sent; ascending."""
+        self.stalled_at = NEVER
+        """The same for the link."""
         self.queued_bytes = 0
         self.sent_bytes = 0
         self.limit_bytes = options.credit_bytes
         self.inflow = _Inflow(granted_bytes=options.credit_bytes)
         self.inflows: OrderedDict[bytes, _Inflow] = OrderedDict()
-        self.to_grant: set[bytes] = set()
-        self.stalled_at = NEVER
-
-
-class Links:
-    """The links of one node. Bounded per link by `queued_bytes_max`, `control_bytes_max` and `jobs_max`."""
-
-    def __init__(self, options: LinkOptions | None = None) -> None:
-        self.options = options or LinkOptions()
-        self._links: dict[Ref, _Link] = {}
 
     @property
     def wake_at(self) -> float:
-        return min((link.stalled_at for link in self._links.values()), default=NEVER)
+        return min(self.stalled_at, next(iter(self.stalled.values()), NEVER))
+
+
+class Links:
+    """The links of one node. Beside what producers send in spite of `Busy`, bounded per link by the options."""
+
+    def __init__(self, options: LinkOptions | None = None) -> None:
+        self.options = options or LinkOptions()
+        self.control_dropped = 0
+        """Control messages that found no room since the start."""
+        self._links: dict[Ref, _Link] = {}
+        self._held: set[bytes] = set()
+
+    @property
+    def wake_at(self) -> float:
+        return min((link.wake_at for link in self._links.values()), default=NEVER)
 
     # the sender's side
 
-    def offer(self, peer: Ref, key: bytes | None, message: Any, size: int) -> bool:
-        """A message for a neighbour; key None: control. False: no room; `Room` tells when a job may try again."""
-        options, link = self.options, self._link(peer)
+    def send(self, peer: Ref, key: bytes | None, message: Any, size: int) -> list[Any]:
+        """A message of `size` bytes for a neighbour. O(1).
+
+        key None: control, which may be lost by contract: beyond `control_bytes_max` the oldest goes. A job's message always
+        waits its turn; `Busy` comes once, when more than `job_bytes_max` of it waits, or, while the whole link is above
+        `queued_bytes_max`, more than its share of that: small jobs go on beside those that fill the link.
+        """
+        link = self._link(peer)
         if key is None:
-            if link.control_bytes + size > options.control_bytes_max:
-                return False
-            link.control.append((message, size))
-            link.control_bytes += size
-            return True
+            self._control(link, message, size)
+            return [Ready(peer)]
         queue = link.jobs.get(key)
         if queue is None:
-            if len(link.jobs) >= options.jobs_max and not _forget_idle(link.jobs):
-                return False
-            queue = link.jobs[key] = _Queue(limit_bytes=options.job_credit_bytes)
+            _make_room(link.jobs, self.options.jobs_max)
+            queue = link.jobs[key] = _Queue(limit_bytes=self.options.job_credit_bytes)
         link.jobs.move_to_end(key)
-        over = queue.queued_bytes + size > options.job_bytes_max and queue.queued_bytes
-        if over or link.queued_bytes + size > options.queued_bytes_max:
-            queue.refused = True
-            return False
-        if not queue.messages:
+        if queue.idle:
             link.turns.append(key)
         queue.messages.append((message, size))
         queue.queued_bytes += size
         link.queued_bytes += size
-        return True
+        if queue.busy or queue.queued_bytes <= self._mark(link):
+            return [Ready(peer)]
+        queue.busy = True
+        return [Ready(peer), Busy(peer, key)]
+
+    def _control(self, link: _Link, message: Any, size: int) -> None:
+        link.control.append((message, size))
+        link.control_bytes += size
+        while link.control_bytes > self.options.control_bytes_max and len(link.control) > 1:
+            self.control_dropped += 1
+            link.control_bytes -= link.control.popleft()[1]
+
+    def _mark(self, link: _Link) -> int:
+        """More of a job than this should not wait."""
+        options = self.options
+        if link.queued_bytes <= options.queued_bytes_max:
+            return options.job_bytes_max
+        waiting = len(link.turns) + len(link.stalled)
+        return min(options.job_bytes_max, options.queued_bytes_max // max(1, waiting))
 
     def take(self, peer: Ref, now: Instant) -> tuple[Any, list[Any]] | None:
         """(next message, effects), or None when nothing may go now. O(1) per message, amortised over `quantum_bytes`."""
@@ -130,35 +172,25 @@ class Links:
             message, size = link.control.popleft()
             link.control_bytes -= size
             return message, []
-        blocked = 0
-        while blocked < len(link.turns):
+        if link.turns and link.sent_bytes >= link.limit_bytes:
+            link.stalled_at = min(link.stalled_at, now.s + self.options.stalled_s)
+            return None
+        while link.turns:
             key = link.turns[0]
             queue = link.jobs[key]
-            message, size = queue.messages[0]
-            if not self._has_credit(link, queue):
-                blocked += 1
-                self._next_turn(link)
+            if not queue.has_credit:
+                _end_turn(link, stay=False)
+                link.stalled[key] = now.s + self.options.stalled_s
                 continue
+            message, size = queue.messages[0]
             if link.fresh_turn:
                 queue.deficit += self.options.quantum_bytes
                 link.fresh_turn = False
             if size > queue.deficit:
-                blocked = 0  # it gets nearer with every round
-                self._next_turn(link)
+                _end_turn(link, stay=True)
                 continue
-            link.stalled_at = NEVER
             return message, self._sent(link, key, queue, size)
-        if link.turns and link.stalled_at == NEVER:
-            link.stalled_at = now.s + self.options.stalled_s
         return None
-
-    def _has_credit(self, link: _Link, queue: _Queue) -> bool:
-        """A message may begin while any credit is left, so one larger than all credit gets through."""
-        return queue.sent_bytes < queue.limit_bytes and link.sent_bytes < link.limit_bytes
-
-    def _next_turn(self, link: _Link) -> None:
-        link.turns.rotate(-1)
-        link.fresh_turn = True
 
     def _sent(self, link: _Link, key: bytes, queue: _Queue, size: int) -> list[Any]:
         queue.messages.popleft()
@@ -167,50 +199,69 @@ class Links:
         queue.sent_bytes += size
         link.queued_bytes -= size
         link.sent_bytes += size
-        if not queue.messages:
+        if queue.idle:
             queue.deficit = 0
-            link.turns.popleft()
-            link.fresh_turn = True
-        if not queue.refused or 2 * queue.queued_bytes > self.options.job_bytes_max:
+            _end_turn(link, stay=False)
+        if not queue.busy or 2 * queue.queued_bytes > self._mark(link):
             return []
-        queue.refused = False
+        queue.busy = False
         return [Room(link.peer, key)]
 
     # the receiver's side
 
-    def came(self, peer: Ref, key: bytes, size: int) -> None:
-        """A job's message arrived."""
+    def came(self, peer: Ref, key: bytes, size: int) -> bool:
+        """A job's message arrived. False: the link had no credit left, and without it a sound peer does not send."""
         link = self._link(peer)
+        sound = link.inflow.came_bytes < link.inflow.granted_bytes
         link.inflow.came_bytes += size
         self._inflow(link, key).came_bytes += size
         link.inflows.move_to_end(key)
+        return sound
 
     def done(self, peer: Ref, key: bytes, size: int) -> list[Any]:
         """So many bytes of it were dealt with: their room may be used again. Grants leave when half of a credit is free."""
-        link = self._link(peer)
-        for inflow, credit in (
-            (link.inflow, self.options.credit_bytes),
-            (self._inflow(link, key), self.options.job_credit_bytes),
+        link = self._links.get(peer)
+        if link is None:
+            return []
+        options, inflow = self.options, self._inflow(link, key)
+        for one in (link.inflow, inflow):
+            one.done_bytes = min(one.came_bytes, one.done_bytes + size)
+        if (
+            key not in self._held
+            and inflow.free_bytes(options.job_credit_bytes) >= options.job_credit_bytes // 2
         ):
-            inflow.done_bytes = min(inflow.came_bytes, inflow.done_bytes + size)
-            if inflow.done_bytes + credit - inflow.granted_bytes >= credit // 2:
-                link.to_grant.add(key)
-        return self._grant(link) if link.to_grant else []
+            return self._grant(link, [key])
+        if link.inflow.free_bytes(options.credit_bytes) >= options.credit_bytes // 2:
+            return self._grant(link, [])
+        return []
 
-    def _grant(self, link: _Link) -> list[Any]:
+    def hold(self, key: bytes) -> None:
+        """No further credit for this job, on any link, until `free`. What is granted may still come."""
+        self._held.add(key)
+
+    def free(self, key: bytes) -> list[Any]:
+        """The job gets the credit that was held back. O(links)."""
+        self._held.discard(key)
+        effects = []
+        for link in self._links.values():
+            inflow = link.inflows.get(key)
+            if inflow is not None and inflow.free_bytes(self.options.job_credit_bytes) > 0:
+                effects += self._grant(link, [key])
+        return effects
+
+    def _grant(self, link: _Link, keys: Iterable[bytes]) -> list[Any]:
         link.inflow.granted_bytes = link.inflow.done_bytes + self.options.credit_bytes
-        keys = sorted(link.to_grant)[:GRANTS_MAX]
         jobs = []
         for key in keys:
             inflow = self._inflow(link, key)
             inflow.granted_bytes = inflow.done_bytes + self.options.job_credit_bytes
             jobs.append(JobGrant(key, inflow.granted_bytes))
-        link.to_grant.difference_update(keys)
         return [Send(link.peer, Grant(link.inflow.granted_bytes, jobs))]
 
     # events
 
     def handle(self, event: Any, now: Instant) -> list[Any]:
+        """Takes `Received` with messages of links, `PeerLost` when a connection ended, `Wake`; others are a TypeError."""
         if isinstance(event, Received) and isinstance(event.message, Grant):
             return self._on_grant(event.sender, event.message)
         if isinstance(event, Received) and isinstance(event.message, SentSoFar):
@@ -218,18 +269,21 @@ class Links:
         if isinstance(event, PeerLost):
             return self._down(event.peer)
         if isinstance(event, Wake):
-            return self._stalled(now.s)
+            return [effect for link in self._links.values() for effect in self._tell_sent(link, now.s)]
         raise TypeError(f"no event of links: {event!r}")
 
     def _on_grant(self, sender: Ref, message: Grant) -> list[Any]:
         link = self._links.get(sender)
         if link is None:
             return []
-        link.limit_bytes = max(link.limit_bytes, message.limit_bytes)
+        if message.limit_bytes > link.limit_bytes:
+            link.limit_bytes, link.stalled_at = message.limit_bytes, NEVER
         for grant in message.jobs:
             queue = link.jobs.get(grant.key)
             if queue is not None:
                 queue.limit_bytes = max(queue.limit_bytes, grant.limit_bytes)
+                if queue.has_credit and link.stalled.pop(grant.key, None) is not None:
+                    link.turns.append(grant.key)
         return [Ready(sender)] if link.turns else []
 
     def _on_sent_so_far(self, sender: Ref, message: SentSoFar) -> list[Any]:
@@ -241,17 +295,19 @@ class Links:
             lost = max(0, total - inflow.came_bytes)
             inflow.came_bytes += lost
             inflow.done_bytes += lost
-        link.to_grant.add(message.key)
-        return self._grant(link)
+        return self._grant(link, [] if message.key in self._held else [message.key])
 
-    def _stalled(self, now_s: float) -> list[Any]:
-        out = []
-        for link in self._links.values():
-            if now_s >= link.stalled_at:
-                link.stalled_at = now_s + self.options.stalled_s if link.turns else NEVER
-                for key in list(link.turns)[:GRANTS_MAX]:
-                    out.append(Send(link.peer, SentSoFar(link.sent_bytes, key, link.jobs[key].sent_bytes)))
-        return out
+    def _tell_sent(self, link: _Link, now_s: float) -> list[Any]:
+        again_s = now_s + self.options.stalled_s
+        keys: list[bytes] = []
+        while link.stalled and next(iter(link.stalled.values())) <= now_s and len(keys) < GRANTS_MAX:
+            key, _ = link.stalled.popitem(last=False)
+            link.stalled[key] = again_s
+            keys.append(key)
+        if link.stalled_at <= now_s:
+            link.stalled_at = again_s if link.turns else NEVER
+            keys += list(link.turns)[:1]
+        return [Send(link.peer, SentSoFar(link.sent_bytes, key, link.jobs[key].sent_bytes)) for key in keys]
 
     def _down(self, peer: Ref) -> list[Any]:
         link = self._links.pop(peer, None)
@@ -259,7 +315,8 @@ class Links:
             return []
         waiting: list[tuple[bytes | None, Any]] = [(None, message) for message, _ in link.control]
         waiting += [(key, message) for key, queue in link.jobs.items() for message, _ in queue.messages]
-        return [LinkDown(peer, tuple(waiting))]
+        room = [Room(peer, key) for key, queue in link.jobs.items() if queue.busy]
+        return [LinkDown(peer, tuple(waiting)), *room]
 
     # small things
 
@@ -272,20 +329,47 @@ class Links:
     def _inflow(self, link: _Link, key: bytes) -> _Inflow:
         inflow = link.inflows.get(key)
         if inflow is None:
-            if len(link.inflows) >= self.options.jobs_max:
-                _forget_idle(link.inflows)
+            _make_room(link.inflows, self.options.jobs_max)
             inflow = link.inflows[key] = _Inflow(granted_bytes=self.options.job_credit_bytes)
         return inflow
 
+    def check(self) -> None:
+        """Raises AssertionError unless the books agree. O(jobs of all links)."""
+        for link in self._links.values():
+            _check(link)
 
-def _forget_idle(jobs: OrderedDict[bytes, Any]) -> bool:
-    """Makes room for another job: the one that has been idle the longest goes.
+
+def _end_turn(link: _Link, stay: bool) -> None:
+    key = link.turns.popleft()
+    if stay:
+        link.turns.append(key)
+    link.fresh_turn = True
+
+
+def _make_room(jobs: OrderedDict[bytes, Any], jobs_max: int) -> None:
+    """For another job: the one that has been idle the longest is forgotten, if one is.
 
     If only one side forgets, its totals begin anew: either the job gets more credit than it should, within that of the link,
     or it stalls once and `SentSoFar` sets the totals right.
     """
-    for key, job in jobs.items():
-        if job.idle:
-            del jobs[key]
-            return True
-    return False
+    if len(jobs) >= jobs_max:
+        idle = next((key for key, job in jobs.items() if job.idle), None)
+        if idle is not None:
+            del jobs[idle]
+
+
+def _check(link: _Link) -> None:
+    waiting = {key for key, queue in link.jobs.items() if queue.messages}
+    if len(link.turns) + len(link.stalled) != len(waiting) or {*link.turns, *link.stalled} != waiting:
+        raise AssertionError("jobs with messages are not each in one of the two lines")
+    for key, queue in link.jobs.items():
+        if sum(size for _, size in queue.messages) != queue.queued_bytes:
+            raise AssertionError(f"the queue of {key.hex()} has other bytes than its books")
+        if queue.busy and not queue.messages:
+            raise AssertionError(f"{key.hex()} is busy though nothing waits")
+    if sum(queue.queued_bytes for queue in link.jobs.values()) != link.queued_bytes:
+        raise AssertionError("the link has other bytes than its queues")
+    if sum(size for _, size in link.control) != link.control_bytes:
+        raise AssertionError("control messages have other bytes than their books")
+    if list(link.stalled.values()) != sorted(link.stalled.values()):
+        raise AssertionError("stalled jobs are not in the order of their times")

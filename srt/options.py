@@ -122,13 +122,13 @@ class LinkOptions:
     quantum_bytes: int = 64 << 10
     """What a job may send in its turn: half a millisecond at 1 Gbit/s, for which a job waits for each other one."""
     control_bytes_max: int = 4 << 20
-    """Control messages that wait."""
+    """Control messages that wait; beyond it the oldest is dropped."""
     job_bytes_max: int = 8 << 20
     """Messages of one job that wait; beyond it the job has to stop producing."""
     queued_bytes_max: int = 64 << 20
-    """Messages of all jobs that wait at one link."""
+    """Messages of all jobs that wait at one link; beyond it jobs with more than their share have to stop."""
     jobs_max: int = 4096
-    """Jobs on one link."""
+    """Jobs that a link remembers while nothing of them waits."""
     credit_bytes: int = 16 << 20
     """What all jobs together may have under way to one receiver that has not dealt with it."""
     job_credit_bytes: int = 4 << 20

@@ -11,7 +11,7 @@ import pytest
 from srt.automaton import WAKE, Instant, PeerLost, Received, Ref, Send
 from srt.errors import OptionsError
 from srt.link_messages import Grant, JobGrant, SentSoFar
-from srt.links import LinkDown, Links, Ready, Room
+from srt.links import Busy, LinkDown, Links, Ready, Room
 from srt.options import LinkOptions
 
 A, B = Ref(bytes(16), "a:1", 1), Ref(bytes(15) + b"\1", "b:1", 1)
@@ -29,52 +29,72 @@ def drain(links: Links, now: Instant = T0) -> list[Any]:
 def test_jobs_take_turns_by_bytes_not_by_messages() -> None:
     links = Links(LinkOptions.tiny())
     for index in range(4):
-        assert links.offer(B, HUGE, f"H{index}", 100)
+        assert links.send(B, HUGE, f"H{index}", 100) == [Ready(B)]
     for index in range(12):
-        assert links.offer(B, SMALL, f"s{index}", 25)
+        assert links.send(B, SMALL, f"s{index}", 25) == [Ready(B)]
     order = drain(links)
     assert order[:10] == ["H0", "s0", "s1", "s2", "s3", "H1", "s4", "s5", "s6", "s7"]
 
 
-def test_control_goes_first_and_is_bounded() -> None:
+def test_control_goes_first() -> None:
     links = Links(LinkOptions.tiny())
-    links.offer(B, SMALL, "data", 10)
-    assert links.offer(B, None, "ping", 500)
-    assert not links.offer(B, None, "pong", 1)
+    links.send(B, SMALL, "data", 10)
+    links.send(B, None, "ping", 500)
     assert drain(links) == ["ping", "data"]
 
 
-def test_a_full_queue_refuses_and_says_when_there_is_room() -> None:
+def test_beyond_its_bound_the_oldest_control_message_is_dropped_and_counted() -> None:
     links = Links(LinkOptions.tiny())
-    offered = [links.offer(B, HUGE, index, 100) for index in range(6)]
-    assert offered == [True] * 5 + [False]
-    assert links.offer(B, SMALL, "small", 100), "one full job does not shut out another"
-    told: list[Any] = []
+    for name, size in (("a", 200), ("b", 200), ("c", 200), ("d", 50)):
+        assert links.send(B, None, name, size) == [Ready(B)]
+    assert links.control_dropped == 1
+    assert drain(links) == ["b", "c", "d"]
+    links.send(B, None, "e", 10)
+    links.send(B, None, "larger than all room", 501)
+    assert drain(links) == ["larger than all room"]
+    assert links.control_dropped == 2
+
+
+def test_a_long_queue_says_busy_once_and_room_once_and_loses_nothing() -> None:
+    links = Links(LinkOptions.tiny())
+    said = [links.send(B, HUGE, index, 100)[1:] for index in range(8)]
+    assert said == [[]] * 5 + [[Busy(B, HUGE)], [], []]
+    assert links.send(B, SMALL, "small", 100) == [Ready(B)], "one long queue does not stop another job"
+    links.handle(Received(B, Grant(9999, [JobGrant(HUGE, 9999)])), T0)
+    told, taken = [], []
     while (found := links.take(B, T0)) is not None:
-        told += found[1]
-    assert told == [Room(B, HUGE)]
+        taken.append(found[0])
+        told += [(effect, taken.count("small")) for effect in found[1]]
+    assert [one for one in taken if one != "small"] == list(range(8))
+    assert told == [(Room(B, HUGE), 1)]
+    assert taken.index(5) == 6, "Room came with two messages, 200 of 500 bytes, behind it"
 
 
-def test_all_jobs_together_are_bounded() -> None:
+def test_above_the_mark_of_the_link_jobs_with_more_than_their_share_are_busy() -> None:
     links = Links(LinkOptions.tiny())
-    accepted = sum(links.offer(B, bytes([job]) * 16, index, 100) for job in range(6) for index in range(5))
-    assert accepted == 15
-    assert links.offer(B, bytes([9]) * 16, "more", 1) is False
+    jobs = [bytes([job]) * 16 for job in range(5)]
+    for index in range(3):
+        for job in jobs:
+            assert links.send(B, job, index, 100) == [Ready(B)], "1,500 bytes in all"
+    assert links.send(B, SMALL, "small", 100) == [Ready(B)], "less than a sixth of the mark"
+    assert links.send(B, jobs[0], 3, 100) == [Ready(B), Busy(B, jobs[0])]
+    assert links.send(B, SMALL, "small", 200) == [Ready(B), Busy(B, SMALL)]
+    links.check()
 
 
 def test_idle_jobs_make_room_for_others() -> None:
     links = Links(LinkOptions.tiny())
     for job in range(20):
-        assert links.offer(B, bytes([job]) * 16, job, 10)
+        links.send(B, bytes([job]) * 16, job, 10)
         assert drain(links) == [job]
 
 
 def test_a_job_without_credit_stops_alone() -> None:
     sender, receiver = Links(LinkOptions.tiny()), Links(LinkOptions.tiny())
     for index in range(5):
-        sender.offer(B, HUGE, index, 100)
+        sender.send(B, HUGE, index, 100)
     assert drain(sender) == [0, 1, 2, 3], "400 bytes of credit"
-    sender.offer(B, SMALL, "small", 100)
+    sender.send(B, SMALL, "small", 100)
     assert drain(sender) == ["small"]
     for _ in range(4):
         receiver.came(A, HUGE, 100)
@@ -89,23 +109,23 @@ def test_a_job_without_credit_stops_alone() -> None:
 def test_grants_may_be_lost_doubled_and_late() -> None:
     sender = Links(LinkOptions.tiny())
     for index in range(5):
-        sender.offer(B, HUGE, index, 100)
+        sender.send(B, HUGE, index, 100)
     drain(sender)
     assert sender.handle(Received(B, Grant(1200, [JobGrant(HUGE, 5000)])), T0) == [Ready(B)]
     sender.handle(Received(B, Grant(500, [JobGrant(HUGE, 400)])), T0)
     assert drain(sender) == [4], "totals never shrink"
     for index in range(5, 10):
-        sender.offer(B, HUGE, index, 100)
+        sender.send(B, HUGE, index, 100)
     assert drain(sender) == [5, 6, 7, 8, 9]
     for index in range(10, 14):
-        sender.offer(B, HUGE, index, 100)
+        sender.send(B, HUGE, index, 100)
     assert drain(sender) == [10, 11], "1,200 bytes of the link, for all its jobs"
 
 
 def test_lost_messages_do_not_eat_credit_for_ever() -> None:
     sender, receiver = Links(LinkOptions.tiny()), Links(LinkOptions.tiny())
     for index in range(5):
-        sender.offer(B, HUGE, index, 100)
+        sender.send(B, HUGE, index, 100)
     drain(sender)  # and all four are lost
     assert sender.wake_at == 1.0
     (tell,) = sender.handle(WAKE, Instant(1.0, 0))
@@ -117,22 +137,72 @@ def test_lost_messages_do_not_eat_credit_for_ever() -> None:
 
 def test_a_broken_link_gives_back_what_waited() -> None:
     links = Links(LinkOptions.tiny())
-    links.offer(B, HUGE, "h", 10)
-    links.offer(B, None, "c", 10)
-    assert links.handle(PeerLost(B), T0) == [LinkDown(B, ((None, "c"), (HUGE, "h")))]
+    links.send(B, HUGE, "h", 501)
+    links.send(B, None, "c", 10)
+    down = LinkDown(B, ((None, "c"), (HUGE, "h")))
+    assert links.handle(PeerLost(B), T0) == [down, Room(B, HUGE)]
     assert drain(links) == []
     assert links.handle(PeerLost(B), T0) == []
 
 
 def test_a_message_larger_than_all_credit_gets_through() -> None:
     links = Links(LinkOptions.tiny())
-    assert links.offer(B, HUGE, "giant", 1400)
+    links.send(B, HUGE, "giant", 1400)
     assert drain(links) == ["giant"]
+
+
+def test_a_held_job_gets_no_credit_and_takes_none_from_others() -> None:
+    receiver = Links(LinkOptions.tiny())
+    receiver.hold(HUGE)
+    grants = []
+    for index in range(8):
+        for key in (HUGE, SMALL) if index < 4 else (SMALL,):
+            receiver.came(A, key, 100)
+            grants += [effect.message for effect in receiver.done(A, key, 100)]
+    assert {job.key for grant in grants for job in grant.jobs} == {SMALL}
+    assert grants[-1].limit_bytes == 2200, "what was dealt with is free for the link"
+    told = SentSoFar(1200, HUGE, 400)
+    assert receiver.handle(Received(A, told), T0) == [Send(A, Grant(2200, []))]
+    assert receiver.free(HUGE) == [Send(A, Grant(2200, [JobGrant(HUGE, 800)]))]
+    assert receiver.free(HUGE) == []
+
+
+def test_a_job_that_lost_its_credit_tells_so_while_others_go_on() -> None:
+    sender = Links(LinkOptions.tiny())
+    for index in range(5):
+        sender.send(B, HUGE, index, 100)
+    drain(sender)
+    sender.send(B, SMALL, "small", 100)
+    assert drain(sender, Instant(0.9, 0)) == ["small"]
+    assert sender.wake_at == 1.0
+    assert sender.handle(WAKE, Instant(1.0, 0)) == [Send(B, SentSoFar(500, HUGE, 400))]
+    assert sender.wake_at == 2.0
+
+
+def test_a_link_without_credit_stops_all_jobs_and_tells_so() -> None:
+    sender = Links(LinkOptions.tiny())
+    for index in range(4):
+        for key in (HUGE, SMALL, OTHER):
+            sender.send(B, key, index, 100)
+    assert len(drain(sender)) == 10
+    (told,) = sender.handle(WAKE, Instant(1.0, 0))
+    assert told.message.total_bytes == 1000
+    sender.handle(Received(B, Grant(2000, [])), T0)
+    assert len(drain(sender)) == 2
+
+
+def test_who_sends_without_credit_is_found_out() -> None:
+    receiver = Links(LinkOptions.tiny())
+    assert [receiver.came(A, HUGE, 600) for _ in range(3)] == [True, True, False]
 
 
 def test_link_options_are_checked() -> None:
     with pytest.raises(OptionsError, match="job_bytes_max 99999999999 is above queued_bytes_max"):
         LinkOptions(job_bytes_max=99999999999)
+
+
+def said_busy(effects: list[Any], key: bytes) -> bool:
+    return Busy(B, key) in effects
 
 
 def small_job_delays(fair: bool, slow_receiver: bool = False, seconds: float = 4.0) -> list[float]:
@@ -147,15 +217,18 @@ def small_job_delays(fair: bool, slow_receiver: bool = False, seconds: float = 4
     delays: list[float] = []
     now, next_small, count = 0.0, 0.0, 0
     backlog: list[tuple[float, int]] = []
+    busy = False
     while now < seconds:
         while next_small <= now:
             backlog.append((next_small, 2048))
             next_small += 0.005 * (0.5 + rng.random())
-        while backlog and sender.offer(B, small, (SMALL, 2048, backlog[0][0]), 2048):
-            backlog.pop(0)
-        while sender.offer(B, huge, (HUGE, 256 << 10, now), 256 << 10):
-            pass
+        while backlog and not (busy and small == huge):
+            at, size = backlog.pop(0)
+            busy |= said_busy(sender.send(B, small, (SMALL, size, at), size), huge)
+        while not busy:
+            busy = said_busy(sender.send(B, huge, (HUGE, 256 << 10, now), 256 << 10), huge)
         found = sender.take(B, Instant(now, 0))
+        busy = busy and (found is None or Room(B, huge) not in found[1])
         if found is not None:
             key, size, since = found[0]
             now += size / rate
