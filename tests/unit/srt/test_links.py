@@ -167,6 +167,15 @@ def test_a_held_job_gets_no_credit_and_takes_none_from_others() -> None:
     assert receiver.free(HUGE) == []
 
 
+def test_many_small_jobs_use_up_the_credit_of_the_link_alone() -> None:
+    receiver = Links(LinkOptions.tiny())
+    grants = []
+    for job in range(4):
+        receiver.came(A, bytes([job]) * 16, 150)
+        grants += receiver.done(A, bytes([job]) * 16, 150)
+    assert grants == [Send(A, Grant(1600, []))], "no job has used half of its own"
+
+
 def test_a_job_that_lost_its_credit_tells_so_while_others_go_on() -> None:
     sender = Links(LinkOptions.tiny())
     for index in range(5):
