@@ -25,3 +25,7 @@ class InvariantError(SrtError):
 
 class ContentError(SrtError):
     """A peer sent runs that are not sound, or of other kinds than the pane has. Nothing of them was taken."""
+
+
+class StoreError(SrtError):
+    """The disk does not give or take what the node needs: which path, why, and what to do."""

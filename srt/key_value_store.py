@@ -1,0 +1,151 @@
+"""Stores of keys and values in one SQLite database: a table per store. Used by the disk thread (`srt/stores.py`)."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from srt.automaton import Delete, Put, Write
+from srt.errors import StoreError
+
+STORE_NAME = re.compile(r"[a-z][a-z_]{0,31}")
+PAGE_ROWS = 256
+LOG_BYTES_MAX = 64 << 20
+"""The write-ahead log is cut back to this after a checkpoint."""
+_TABLES = "SELECT substr(name, 4) FROM sqlite_schema WHERE type = 'table' AND name LIKE 'kv\\_%' ESCAPE '\\'"
+
+
+class KeyValueStore:
+    """The writing side: for one thread, after the one that made it is done with it."""
+
+    def __init__(self, path: Path) -> None:
+        """Opens the database, or makes it. StoreError: it cannot be opened, or is none."""
+        self.path = path
+        try:
+            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        except sqlite3.Error as error:
+            raise database_error(path, error) from error
+        try:
+            path.chmod(0o600)
+            # FULL: a commit is durable when it returns, also after a power cut.
+            for pragma in (
+                "journal_mode = WAL",
+                "synchronous = FULL",
+                "trusted_schema = OFF",
+                "cell_size_check = ON",
+                f"journal_size_limit = {LOG_BYTES_MAX}",
+            ):
+                self._connection.execute(f"PRAGMA {pragma}")
+            self._tables = {name for (name,) in self._connection.execute(_TABLES)}
+        except (sqlite3.Error, OSError) as error:
+            self._connection.close()
+            raise database_error(path, error) from error
+
+    def read(self, store: str) -> dict[bytes, bytes]:
+        """All that is in a store. StoreError when the database is rotten."""
+        check_name(store)
+        if store not in self._tables:
+            return {}
+        try:
+            return dict(self._connection.execute(f"SELECT key, value FROM kv_{store}"))
+        except sqlite3.Error as error:
+            raise database_error(self.path, error) from error
+
+    def commit(self, writes: list[Write]) -> None:
+        """Makes all of these writes, durably, or none. StoreError: none was made."""
+        made: set[str] = set()
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            for write in writes:
+                self._apply(write, made)
+            self._connection.execute("COMMIT")
+        except (sqlite3.Error, OverflowError) as error:
+            self._roll_back()
+            raise database_error(self.path, error) from error
+        except StoreError:
+            self._roll_back()
+            raise
+        self._tables |= made
+
+    def _apply(self, write: Write, made: set[str]) -> None:
+        table = f"kv_{check_name(write.store)}"
+        if write.store not in self._tables and write.store not in made:
+            self._connection.execute(
+                f"CREATE TABLE {table} (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
+            )
+            made.add(write.store)
+        for change in write.changes:
+            if isinstance(change, Put):
+                self._connection.execute(
+                    f"INSERT OR REPLACE INTO {table} VALUES (?, ?)", (bytes(change.key), bytes(change.value))
+                )
+            elif isinstance(change, Delete):
+                self._connection.execute(
+                    f"DELETE FROM {table} WHERE key >= ? AND key < ?",
+                    (bytes(change.first), bytes(change.last)),
+                )
+            else:
+                raise StoreError(
+                    f"{type(change).__name__} is no change of the store {write.store}, which has keys"
+                )
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def read_range(path: Path, store: str, first: bytes, last: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Keys in [first, last) and their values, in order, from any thread; what is written meanwhile may be among them or not.
+    It reads in pages, so it holds up nobody who writes, however slowly it is consumed. StoreError as above."""
+    check_name(store)
+    query = f"SELECT key, value FROM kv_{store} WHERE key >= ? AND key < ? ORDER BY key LIMIT {PAGE_ROWS}"
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+        try:
+            if (store,) not in connection.execute(_TABLES).fetchall():
+                return
+            while rows := connection.execute(query, (first, last)).fetchall():
+                yield from rows
+                if len(rows) < PAGE_ROWS:
+                    return
+                first = rows[-1][0] + b"\0"
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise database_error(path, error) from error
+
+
+def check_name(store: str) -> str:
+    """The name, fit to be part of a statement. StoreError when it is not."""
+    if not STORE_NAME.fullmatch(store):
+        raise StoreError(f"{store!r} is no name of a store: small letters and _, at most 32")
+    return store
+
+
+_ADVICE = {
+    "SQLITE_FULL": "the disk is full: free some space",
+    "SQLITE_READONLY": "give the user of this process the right to write there (chown)",
+    "SQLITE_CANTOPEN": "give the user of this process the right to read and write there (chown)",
+    "SQLITE_PERM": "give the user of this process the right to read and write there (chown)",
+    "SQLITE_BUSY": "another program has it open: close that",
+    "SQLITE_IOERR": "the disk refuses: it is full, has a limit (quota, ulimit -f), or is broken (see the kernel's log)",
+    "SQLITE_CORRUPT": "it has rotted",
+    "SQLITE_NOTADB": "it has rotted, or is something else",
+    "SQLITE_TOOBIG": "the value is larger than a database takes",
+}
+_ROTTEN = "; move the whole data directory away: the node comes back as another one and gets from the others what it needs"
+
+
+def database_error(path: Path, error: Exception) -> StoreError:
+    """What SQLite said about a database, and what to do about it."""
+    name = getattr(error, "sqlite_errorname", "") or ""
+    kind = "_".join(name.split("_")[:2])
+    advice = _ADVICE.get(kind, "")
+    if kind in ("SQLITE_CORRUPT", "SQLITE_NOTADB"):
+        advice += _ROTTEN
+    return StoreError(f"{path}: {error}" + (f"; {advice}" if advice else ""))
