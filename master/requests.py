@@ -134,8 +134,9 @@ class Coverage(msgspec.Struct, frozen=True):
 class JobView(msgspec.Struct, frozen=True):
     name: str
     state: str
-    """starting, running, draining, stopped: what it is; `wanted` is what it shall be."""
+    """starting, running, changing, draining, stopped or removed: what it is."""
     wanted: str
+    """running, stopped or removed: what it shall be."""
     revision: int
     """The current one, for If-Match."""
     revisions: tuple[RevisionView, ...]
@@ -182,11 +183,20 @@ class ResultColumn(msgspec.Struct, frozen=True, array_like=True):
     """As SQL writes it: BIGINT, DECIMAL(18,6), STRUCT<start: TIMESTAMP, end: TIMESTAMP> ..."""
 
 
+class Place(NamedTuple):
+    """Where a record stands in the order of time. (start, end, edition) names it: there is no other with the same."""
+
+    start_us: int | None
+    end_us: int | None
+    edition: int
+
+
 class ResultRecord(msgspec.Struct, frozen=True, array_like=True):
     """A window as it was published once: never changes. The same on every member of the group."""
 
     index: int
-    """Of its entry in the job's log: the id of the event; ascends with each publication."""
+    """Of its entry in the job's log, with the number of forced recoveries above its 40 lower bits: the id of the event.
+    It ascends with each publication."""
     start_us: int | None
     """None: the endless window."""
     end_us: int | None
@@ -195,10 +205,16 @@ class ResultRecord(msgspec.Struct, frozen=True, array_like=True):
     status: str
     """tentative, final or withdrawn."""
     plan: int
-    """The plan revision that owns the window."""
+    """The plan revision that owns the window; 0: none any more, it is withdrawn."""
+    published_us: int
+    """Wall clock of the leader."""
     lines: int
     coverage: Coverage
     columns: tuple[ResultColumn, ...]
     rows: int
     packed: bytes
     """zstd of JSON: an array of rows, each an array of values as docs/CLI.md writes them in JSON."""
+
+    @property
+    def place(self) -> Place:
+        return Place(self.start_us, self.end_us, self.edition)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from job.plan import Schema
-from master.requests import Refusal, ResultRecord
+from master.requests import Place, Refusal, ResultRecord
 from srt.automaton import Ref
 
 
@@ -58,11 +58,12 @@ class ResultReader(Protocol):
         *,
         status: str | None,
         editions: bool,
-        after: tuple[int, int] | None,
+        after: Place | None,
         limit: int,
     ) -> Sequence[ResultRecord]:
-        """Windows that start in [from, to), in order of time: the latest edition of each, or with `editions` all. `after`
-        is the (start_us, edition) of the last record of the page before."""
+        """Windows that start in [from, to), in order of time: the latest edition of each if it has the `status`, or with
+        `editions` all that have it. `after` is the `place` of the last record of the page before. The endless window
+        counts as one that starts at 0."""
         ...
 
     def since(self, key: bytes, index: int, limit: int) -> Sequence[ResultRecord]:
@@ -71,6 +72,11 @@ class ResultReader(Protocol):
 
     def last_index(self, key: bytes) -> int:
         """Of the newest record; 0: there is none."""
+        ...
+
+    def lacks(self, key: bytes) -> tuple[int, int] | None:
+        """(first, last] of the indexes of which this node may lack results, as it is new in the group and they are still
+        being sent; None: it has all that are kept. Ask another member for those."""
         ...
 
 

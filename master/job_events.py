@@ -1,0 +1,91 @@
+"""What masters and the world beside them tell each other of jobs, beside requests (master/requests.py)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cbt.tree import Tree
+from job.plan import Plan
+from master.requests import Coverage
+from master.service import JobNotice
+
+# Events.
+
+
+class JobRemovedElsewhere(NamedTuple):
+    """A tombstone was heard: what is here of the job made at that time or before goes, whatever its group says."""
+
+    key: bytes
+    created_us: int
+
+
+class Finished(NamedTuple):
+    """The answer to `Finish`: the encoded `ResultRecord`, or why there is none (no memory, no disk to spill to): then
+    `Finish` comes again later."""
+
+    token: int
+    record: bytes
+    problem: str = ""
+
+
+class ResultsRead(NamedTuple):
+    """The answer to `ReadResults`: (index, encoded record) in order of index."""
+
+    token: int
+    records: tuple[tuple[int, bytes], ...]
+    more: bool
+    """There are further ones."""
+    marker: bytes
+    """What is stored as the job's marker; empty: nothing."""
+
+
+# Effects.
+
+
+class Announce(NamedTuple):
+    """What the fleet should know of a job that is led here: at every change, and again every minute."""
+
+    key: bytes
+    notice: JobNotice
+
+
+class Finish(NamedTuple):
+    """Work for a thread beside the core's: `master.finishing.finish(effect, memory)` makes the `Finished` of it. Groups
+    may be millions, so the core does not wait for it. The tables belong to whoever takes this."""
+
+    token: int
+    plan: Plan | None
+    """None: the window is withdrawn."""
+    tables: dict[int, Tree]
+    log_index: int
+    start_us: int | None
+    end_us: int | None
+    edition: int
+    status: str
+    revision: int
+    published_us: int
+    lines: int
+    coverage: Coverage
+
+
+class ReadResults(NamedTuple):
+    """Read the store: `master.result_store.read_results(store, effect)` makes the `ResultsRead` of it. In any thread."""
+
+    token: int
+    key: bytes
+    after: int
+    bytes_max: int
+    """At least one record is read if there is one."""
+
+
+class ResultsStored(NamedTuple):
+    """There are results up to that index to be read here: whoever waits for them may look."""
+
+    key: bytes
+    log_index: int
+
+
+class JobErased(NamedTuple):
+    """Everything of the job is gone from the stores of this node."""
+
+    key: bytes
