@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from agent.errors import InputError
     from cbt.errors import MemoryCapError, SpillError
     from elfstream.embedded import Progress, RejectedLineError, compile_plan, query
-    from elfstream.result import RejectSample, Result, ResultColumn, Row, Stats, Window
+    from elfstream.result import RejectSample, Result, ResultColumn, Row, Stats
     from job.errors import FormatError, JobError, ParameterError, SqlError
+    from master.window_values import Window
 
 __version__ = "0.1.0"
 
@@ -26,8 +27,9 @@ _HOMES = {
     "agent.errors": ("InputError",),
     "cbt.errors": ("MemoryCapError", "SpillError"),
     "elfstream.embedded": ("Progress", "RejectedLineError", "compile_plan", "query"),
-    "elfstream.result": ("RejectSample", "Result", "ResultColumn", "Row", "Stats", "Window"),
+    "elfstream.result": ("RejectSample", "Result", "ResultColumn", "Row", "Stats"),
     "job.errors": ("FormatError", "JobError", "ParameterError", "SqlError"),
+    "master.window_values": ("Window",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -6,10 +6,8 @@ docs/CLI.md is the contract of these formats; tests compare them letter by lette
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
-from math import isfinite
 from typing import IO, Any
 
 from msgspec import Raw
@@ -17,31 +15,11 @@ from msgspec.json import Encoder
 
 from elfstream.table import table_lines
 from elfstream.terminal import cells, pad, visible
-from elfstream.value_texts import READABLE_TEXTS, TEXTS, NamedType, decimal_text, double_text, time_text
+from job.json_values import JSON_VALUES
 from job.types import Kind
+from job.value_texts import READABLE_TEXTS, TEXTS, NamedType, time_text
 
 # JSON lines
-
-
-def _json_double(value: float) -> float | str:
-    return value if isfinite(value) else double_text(value)
-
-
-def _json_array(value: Sequence[float | None]) -> list[float | str | None]:
-    return [None if item is None else _json_double(item) for item in value]
-
-
-def _json_window(value: tuple[datetime, datetime]) -> dict[str, str]:
-    return {"start": time_text(value[0]), "end": time_text(value[1])}
-
-
-_JSON: dict[Kind, Callable[[Any], Any]] = {
-    Kind.DECIMAL: decimal_text,
-    Kind.DOUBLE: _json_double,
-    Kind.TIMESTAMP: time_text,
-    Kind.WINDOW: _json_window,
-    Kind.ARRAY: _json_array,
-}
 
 
 def _json_number(value: Decimal) -> Raw:
@@ -54,7 +32,7 @@ def json_lines(
 ) -> Iterator[bytes]:
     """One JSON object a row, keys in column order, each ended by LF. DECIMALs are strings unless told otherwise: few
     readers of JSON keep 38 digits of a number."""
-    converters = _JSON | {Kind.DECIMAL: _json_number} if decimals_as_numbers else _JSON
+    converters = JSON_VALUES | {Kind.DECIMAL: _json_number} if decimals_as_numbers else JSON_VALUES
     encode = Encoder().encode
     names = [column.name for column in columns]
     kinds = [column.type.kind for column in columns]

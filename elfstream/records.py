@@ -18,11 +18,12 @@ from agent.files import Block, Inputs
 from agent.pipeline import LineCounts
 from elfstream.embedded import PROGRESS_INTERVAL_S, SAMPLE_BYTES_MAX, Progress, RejectedLineError
 from elfstream.rejects import kept_line
-from elfstream.result import RejectSample, time_of
+from elfstream.result import RejectSample
 from job.errors import FormatError
 from job.formats import Format, SourceScanner, find
 from job.formats.program import LineProgram
 from job.types import STRING, Kind, Type
+from master.window_values import time_of
 
 _ALL = 1 << 30
 

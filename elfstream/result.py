@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from cython_ext.column import Selection
 from job.types import Kind, Type
-from master.windows import FinishedColumn, FinishedWindow
-
-SLICE_ROWS = 16_384
-"""Rows of a window that are turned into Python objects at once."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class Window(NamedTuple):
-    """An event-time window: [start, end), in UTC."""
-
-    start: datetime
-    end: datetime
+from master.window_values import Window, slices, values
+from master.windows import FinishedWindow
 
 
 class ResultColumn(NamedTuple):
@@ -151,9 +139,9 @@ class Result:
     def __iter__(self) -> Iterator[Row]:
         make = row_class(self.columns)
         for window in self._windows:
-            for columns, rows in _slices(window):
-                values = [_values(column, rows) for column in columns]
-                yield from map(make, zip(*values, strict=True))
+            for columns, rows in slices(window):
+                made = [values(column, rows) for column in columns]
+                yield from map(make, zip(*made, strict=True))
 
     def to_arrow(self) -> Any:
         """The rows as a pyarrow.Table. Raises ImportError with advice when pyarrow is not installed."""
@@ -176,45 +164,6 @@ class Result:
         except ImportError as error:
             raise ImportError("to_pandas() needs pandas: pip install 'elfstream[pandas]'") from error
         return self.to_arrow().to_pandas()
-
-
-def _slices(window: FinishedWindow) -> Iterator[tuple[Sequence[FinishedColumn], int]]:
-    """A window's rows in pieces, since Python objects take far more memory than columns do."""
-    if window.rows <= SLICE_ROWS:
-        yield window.columns, window.rows
-        return
-    for start in range(0, window.rows, SLICE_ROWS):
-        picked = Selection.from_list(range(start, min(start + SLICE_ROWS, window.rows)))
-        columns = [
-            column._replace(columns=tuple(part.take(picked) for part in column.columns))
-            for column in window.columns
-        ]
-        yield columns, len(picked)
-
-
-def _values(column: FinishedColumn, rows: int) -> Iterable[Any]:
-    kind, parts = column.type.kind, column.columns
-    if kind is Kind.WINDOW:
-        starts, ends = (map(time_of, part.to_list()) for part in parts)
-        return (Window(start, end) for start, end in zip(starts, ends, strict=True))  # type: ignore[arg-type]
-    if kind is Kind.ARRAY:
-        elements = zip(*(part.to_list() for part in parts), strict=True)
-        return (None if all(value is None for value in element) else list(element) for element in elements)
-    if kind is Kind.TIMESTAMP:
-        return map(time_of, parts[0].to_list())
-    if kind is Kind.NULL:
-        return [None] * rows
-    return parts[0].to_list(column.type.scale if kind is Kind.DECIMAL else -1)
-
-
-def time_of(micros: int | None) -> datetime | None:
-    """Microseconds since 1970 as a datetime in UTC; what lies outside the years 1 to 9999 as the nearest there is."""
-    if micros is None:
-        return None
-    try:
-        return _EPOCH + timedelta(microseconds=micros)
-    except OverflowError:
-        return datetime.max.replace(tzinfo=UTC) if micros > 0 else datetime.min.replace(tzinfo=UTC)
 
 
 def _arrow_type(pyarrow: Any, type: Type) -> Any:

@@ -12,8 +12,8 @@ from math import isfinite
 from typing import IO, Any
 
 from elfstream.terminal import BOLD, DIM, cells, cut, has_colour, is_terminal, pad, paint, visible, width
-from elfstream.value_texts import READABLE_TEXTS, NamedType, double_text
 from job.types import Kind
+from job.value_texts import READABLE_TEXTS, NamedType, double_text
 
 GAP = "  "
 TEXT_WIDTH_MIN = 12

@@ -19,11 +19,12 @@ from agent.tail_options import TailOptions
 from elfstream.embedded import compile_plan
 from elfstream.follow import take
 from elfstream.live_query import LiveQuery
-from elfstream.result import Row, Window, time_of
+from elfstream.result import Row
 from elfstream.watchers import rows_of
 from job.formats import find
 from job.watermark import Timing
 from master.live import Publication
+from master.window_values import Window, time_of
 
 
 class PublishedWindow(NamedTuple):

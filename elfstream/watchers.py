@@ -10,13 +10,14 @@ from typing import IO
 
 from elfstream.live_query import LiveQuery
 from elfstream.output import csv_lines, json_lines, markdown_lines, write_lines
-from elfstream.result import Result, ResultColumn, Row, Stats, time_of
+from elfstream.result import Result, ResultColumn, Row, Stats
 from elfstream.table import table_lines
 from elfstream.terminal import quantity
-from elfstream.value_texts import time_text
 from job.plan import Plan
 from job.types import BIGINT, STRING
+from job.value_texts import time_text
 from master.live import Publication
+from master.window_values import time_of
 
 
 def columns_of(plan: Plan) -> tuple[ResultColumn, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import elfstream.result
+import master.window_values
 from cython_ext.column import Column
 from elfstream.embedded import run_rows
 from elfstream.result import Result
@@ -117,9 +117,9 @@ def test_rows_answer_by_name_index_and_dict() -> None:
 
 def test_rows_become_objects_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     """All rows of a window became Python objects before the first was written."""
-    monkeypatch.setattr(elfstream.result, "SLICE_ROWS", 3)
+    monkeypatch.setattr(master.window_values, "SLICE_ROWS", 3)
     rows = [(second * SECOND, f"/{second}", None, None) for second in range(10)]
     result = ask("SELECT path, count(*) AS n, min(time) AS t FROM access GROUP BY path", rows)
     assert [(row.path, row.n, row.t.second) for row in result] == [(f"/{n}", 1, n) for n in range(10)]
-    pieces = [count for window in result._windows for _, count in elfstream.result._slices(window)]
+    pieces = [count for window in result._windows for _, count in master.window_values.slices(window)]
     assert pieces == [3, 3, 3, 1]
