@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -16,7 +17,8 @@ SECOND_US = 1_000_000
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 SQL_CHARS_MAX = 64 * 1024
 PARTITIONS_MAX = 64
-_DURATION = re.compile(r"\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*(us|ms|s|m|h|d)\s*", re.ASCII)
+WEBHOOK_CHARS_MAX = 2048
+_DURATION = re.compile(r"\s*([0-9]{1,14}(?:\.[0-9]{1,6})?)\s*(us|ms|s|m|h|d)\s*", re.ASCII)
 _UNITS_US = {
     "us": 1,
     "ms": 1000,
@@ -76,6 +78,8 @@ class Settings(msgspec.Struct, frozen=True, array_like=True):
     partitions: int = 1
     empty: bool = False
     """Windows without rows are shown."""
+    webhook: str = ""
+    """Address that is sent final windows with rows; empty: nobody is."""
 
     @property
     def timing(self) -> Timing:
@@ -122,6 +126,8 @@ def _value(name: str, field: str, value: object) -> object:
             number = duration_us(value)
         except ValueError as problem:
             raise SettingsError(name, str(problem)) from None
+    elif isinstance(default, str):
+        return _webhook(name, value)
     elif isinstance(value, int) and not isinstance(value, bool):
         number = value
     else:
@@ -131,6 +137,25 @@ def _value(name: str, field: str, value: object) -> object:
         shown = duration_text if field.endswith("_us") else str
         raise SettingsError(name, f"{shown(number)} is not between {shown(least)} and {shown(most)}")
     return number
+
+
+def _webhook(name: str, value: object) -> str:
+    if value == "":
+        return ""
+    if not isinstance(value, str) or len(value) > WEBHOOK_CHARS_MAX:
+        raise SettingsError(name, f"no address of at most {WEBHOOK_CHARS_MAX} characters")
+    try:
+        parts = urlsplit(value)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        sound = False
+    if not sound or not value.isascii() or not value.isprintable() or " " in value:
+        raise SettingsError(name, f"{value[:80]!r} is no address; write http://host:port/path or https://...")
+    if parts.username is not None:
+        raise SettingsError(
+            name, "an address here has no user or password: everybody who sees the job would see them"
+        )
+    return value
 
 
 class JobSpec(msgspec.Struct, frozen=True, array_like=True):

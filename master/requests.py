@@ -42,7 +42,7 @@ class Refusal(msgspec.Struct, frozen=True):
     master: Ref | None = None
 
 
-# Requests.
+# Requests. Those that make or change a job are answered by its `JobView`, once they are durable; RemoveJob by the last one.
 
 
 class FindMaster(NamedTuple):
@@ -82,16 +82,22 @@ class ForgetAgent(NamedTuple):
     name: str
 
 
+class NoteDelivered(NamedTuple):
+    """The job's webhook has got all results up to that index of its log: another master goes on behind it."""
+
+    upto: int
+
+
 class DescribeJob(NamedTuple):
-    pass
+    """A `JobView`."""
 
 
 class DescribeVertex(NamedTuple):
-    """This node's own place in the job's tree, from any node."""
+    """This node's own place in the job's tree, from any node: a `VertexView`; refused as `unknown` where it has none."""
 
 
 class DescribeNode(NamedTuple):
-    """This node, from itself."""
+    """This node, from itself: a `NodeView`. The key means nothing."""
 
 
 # Views.
@@ -108,6 +114,7 @@ class RevisionView(msgspec.Struct, frozen=True):
     revision: int
     sql: str
     settings: dict[str, Any]
+    """`Settings.shown()`."""
     plan: Plan
     start_us: int | None
     """It owns windows from here on; None: all."""
@@ -115,6 +122,8 @@ class RevisionView(msgspec.Struct, frozen=True):
     state: str
     """open, closed, or failed (an agent cannot run it: `problem`)."""
     problem: str = ""
+    parameters: dict[str, bool | int | float | str | None] = {}
+    """As JobSpec has them."""
 
 
 class Coverage(msgspec.Struct, frozen=True):
@@ -149,6 +158,8 @@ class JobView(msgspec.Struct, frozen=True):
     windows_open: int
     editions: int
     """Results published since the job began."""
+    delivered: int = 0
+    """Index up to which its webhook has got the results."""
 
 
 class VertexView(msgspec.Struct, frozen=True):

@@ -61,9 +61,9 @@ class ResultReader(Protocol):
         after: Place | None,
         limit: int,
     ) -> Sequence[ResultRecord]:
-        """Windows that start in [from, to), in order of time: the latest edition of each if it has the `status`, or with
-        `editions` all that have it. `after` is the `place` of the last record of the page before. The endless window
-        counts as one that starts at 0."""
+        """Windows that start in [from, to), in order of time, the endless one first: of each the latest of the editions
+        that have that `status`, or with `editions` all of these. The endless window starts in every range. `after` is the
+        `place` of the last record of the page before."""
         ...
 
     def since(self, key: bytes, index: int, limit: int) -> Sequence[ResultRecord]:
@@ -77,6 +77,10 @@ class ResultReader(Protocol):
     def lacks(self, key: bytes) -> tuple[int, int] | None:
         """(first, last] of the indexes of which this node may lack results, as it is new in the group and they are still
         being sent; None: it has all that are kept. Ask another member for those."""
+        ...
+
+    def dropped_index(self, key: bytes) -> int:
+        """Of the newest record that was dropped when its time to be kept was over; 0: all are there."""
         ...
 
 
@@ -104,4 +108,8 @@ class NodeService(Protocol):
 
     def metrics(self) -> str:
         """Of this node, as Prometheus reads them."""
+        ...
+
+    def faults(self) -> Sequence[str]:
+        """What keeps this node from its work, each a sentence for people; none: it is ready."""
         ...
