@@ -28,7 +28,8 @@ def test_each_question_gets_its_own_answer() -> None:
         return list(await asyncio.gather(first, second, return_exceptions=True))
 
     refused, found = asyncio.run(run())
-    assert isinstance(refused, Refused) and refused.refusal.kind == "busy"
+    assert isinstance(refused, Refused)
+    assert refused.refusal.kind == "busy"
     assert found == MasterAt(None, False)
 
 
