@@ -40,6 +40,7 @@ from srt.automaton import NEVER, Instant, Ref, Stored, StoreFailed
 from srt.frame_messages import (
     HISTORY,
     LIVE,
+    REASON_MAX,
     Ack,
     Nack,
     News,
@@ -49,8 +50,9 @@ from srt.frame_messages import (
     SyncAnswer,
     Synced,
     SyncRequest,
+    messages,
 )
-from srt.frames import chunks_of
+from srt.frames import messages_of
 
 MIB = 1 << 20
 
@@ -242,7 +244,7 @@ class Streams:
         for feed, (problem, said_s) in job.refused.items():
             if job.parent is not None and self._now.s >= said_s + self.options.silence_s:
                 job.refused[feed] = (problem, self._now.s)
-                self._out.append(JobUp(job.key, Refused(feed, self.journal.journal_id, problem[:1000])))
+                self._out.append(JobUp(job.key, Refused(feed, self.journal.journal_id, problem[:REASON_MAX])))
 
     def _attach(self, job: Job, parent: Ref | None) -> None:
         """A3: unacknowledged pieces are sent again, unchanged and in order; all goes alone if there were any."""
@@ -328,7 +330,7 @@ class Streams:
                 if stream.state is State.OPEN:
                     self._send(job, stream)
             if job.asking:
-                self._out.append(JobUp(job.key, Sync(tuple(job.asking))))
+                self._out += [JobUp(job.key, sync) for sync in messages(Sync, job.asking)]
                 job.asking = []
         for job in self.jobs.values():
             for stream in job.streams.values():
@@ -346,7 +348,7 @@ class Streams:
                 return
             piece.sent_s = self._now.s
             job.numbers[piece.number] = stream
-            self._out += [JobUp(job.key, chunk) for chunk in chunks_of(frame)]
+            self._out += [JobUp(job.key, part) for part in messages_of(frame)]
 
     def _catch_up(self, job: Job, stream: Stream) -> None:
         """Reads a range again for a stream that is behind the frontier."""

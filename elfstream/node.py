@@ -22,6 +22,7 @@ from master.group_messages import GROUP_MESSAGES
 from master.masters import FoundJob, Masters, MastersOptions, NewsHere, ToRoot
 from srt.automaton import NEVER, WAKE, Instant, PeerLost, Received, Stored, StoreFailed, Wake, Write
 from srt.frame_messages import ForJob, News
+from srt.links import Busy, Room
 from srt.reducer import ChildrenChanged, ParentChanged, ReducerOptions
 from srt.reducer_tree import ReducerTree
 from srt.ring import LeaveRing, MembersChanged, Ring, RingActive
@@ -138,6 +139,8 @@ class NodeCore:
             self._route(self.ring.handle(event, now))
         elif isinstance(event, FoundJob | ToRoot):
             self._to_masters(event)
+        elif isinstance(event, Busy | Room):
+            self._to_vertices(event)
         elif isinstance(event, JoinJob | LeaveJob):
             self._join_or_leave(event)
         else:

@@ -23,6 +23,7 @@ from master.entries import (
     Entry,
     Forget,
     FrameEntry,
+    Part,
     PlanEntry,
     Publish,
     Reg,
@@ -115,18 +116,30 @@ class Committed:
         self.closed = Counters()
         """Of streams that are closed."""
         self.content = self._empty()
+        self._parts: list[bytes] = []
+        """Of an entry that is not whole yet."""
         self._reach: dict[int, int | None] = {}
 
     def _empty(self) -> Content:
         return Content(self._budget, self._tree_options)
+
+    @property
+    def between(self) -> bool:
+        """The last entry applied is a part that others have to follow: no snapshot stands for that."""
+        return bool(self._parts)
 
     # entries
 
     def apply(self, index: int, data: bytes) -> list[WindowPublished]:
         """Takes the next entry; returns what readers may see now. Raises EntryError for what is no entry. O(spans + panes
         touched * windows of a pane + roster)."""
-        entry: Entry = decode_entry(data)
         self.index = index
+        entry: Entry | None = decode_entry(data)
+        if isinstance(entry, Part):
+            entry = self._joined(entry)
+            if entry is None:
+                return []
+        self._parts = []
         done: list[WindowPublished] | None
         if isinstance(entry, FrameEntry):
             done = self._frame(entry)
@@ -138,13 +151,25 @@ class Committed:
             done = self._publish(entry)
         elif isinstance(entry, Forget):
             done = self._forget(entry.agent)
-        else:
+        elif isinstance(entry, Drain):
             done = self._drain(entry)
+        else:
+            done = None  # a part of parts
         if done is None:
             self.counts.void += 1
             return []
         self._close()
         return done
+
+    def _joined(self, part: Part) -> Entry | None:
+        """The entry whose last part this is."""
+        if part.number == 0:
+            self._parts = []
+        elif part.number != len(self._parts):
+            self._parts = []
+            return None
+        self._parts.append(part.data)
+        return decode_entry(b"".join(self._parts)) if part.last else None
 
     def _register(self, entry: Reg) -> list[WindowPublished] | None:
         live = StreamId(entry.revision, entry.agent, LIVE)

@@ -57,13 +57,36 @@ class Drain(msgspec.Struct, frozen=True, array_like=True, tag="drain"):
     """Agents read their sources to the end as of now; then all windows become final."""
 
 
-Entry = Reg | FrameEntry | PlanEntry | Publish | Forget | Drain
+class Part(msgspec.Struct, frozen=True, array_like=True, tag="part"):
+    """A piece of an entry that is too large for one position of the log; the state changes with the last. Whatever else
+    comes between them ends them: their leader has lost its lead."""
+
+    number: int
+    last: bool
+    data: bytes
+
+
+Entry = Reg | FrameEntry | PlanEntry | Publish | Forget | Drain | Part
+PART_BYTES = 1 << 20
+"""A longer entry is cut."""
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Entry] = msgspec.msgpack.Decoder(Entry)
 
 
 def encode_entry(entry: Entry) -> bytes:
     return _encoder.encode(entry)
+
+
+def encode_entries(entry: Entry) -> list[bytes]:
+    """An entry as positions of the log: one, or its parts."""
+    data = encode_entry(entry)
+    if len(data) <= PART_BYTES:
+        return [data]
+    cuts = range(0, len(data), PART_BYTES)
+    return [
+        encode_entry(Part(number, at + PART_BYTES >= len(data), data[at : at + PART_BYTES]))
+        for number, at in enumerate(cuts)
+    ]
 
 
 def decode_entry(data: bytes) -> Entry:

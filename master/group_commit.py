@@ -13,10 +13,21 @@ from typing import Any
 from cbt.budget import Budget
 from cbt.options import Options as TreeOptions
 from master.committed import Committed, StreamState
-from master.entries import Entry, FrameEntry, Reg, encode_entry
+from master.entries import Entry, FrameEntry, Reg, encode_entries
 from srt.automaton import Ref, Send
 from srt.content import Content
-from srt.frame_messages import HISTORY, LIVE, Ack, Counters, Nack, Span, StreamId, SyncAnswer, Synced
+from srt.frame_messages import (
+    HISTORY,
+    LIVE,
+    Ack,
+    Counters,
+    Nack,
+    Span,
+    StreamId,
+    SyncAnswer,
+    Synced,
+    messages,
+)
 from srt.frames import joined
 
 
@@ -49,7 +60,7 @@ class Group:
         if self.spans:
             spans = tuple(self.spans[stream] for stream in sorted(self.spans))
             entries.append(FrameEntry(spans, self.content.panes(), tuple(self.content.runs())))
-        self.expected = deque(encode_entry(entry) for entry in entries)
+        self.expected = deque(data for entry in entries for data in encode_entries(entry))
         return list(self.expected)
 
     def replies(self) -> list[Any]:
@@ -60,8 +71,10 @@ class Group:
         answers: dict[Ref, list[SyncAnswer]] = defaultdict(list)
         for sender, answer in self.answers:
             answers[sender].append(answer)
-        effects: list[Any] = [Send(sender, Ack(tuple(numbers))) for sender, numbers in acks.items()]
-        effects += [Send(sender, Synced(tuple(some))) for sender, some in answers.items()]
+        effects: list[Any] = [
+            Send(sender, one) for sender, numbers in acks.items() for one in messages(Ack, numbers)
+        ]
+        effects += [Send(sender, one) for sender, some in answers.items() for one in messages(Synced, some)]
         return effects
 
 

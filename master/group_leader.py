@@ -10,7 +10,16 @@ from typing import Protocol
 import msgspec
 
 from master.group_log import GroupLog
-from master.group_messages import Append, Appended, Entry, EntryKind, Handover, PartTaken, SnapshotPart
+from master.group_messages import (
+    ENTRIES_MAX,
+    Append,
+    Appended,
+    Entry,
+    EntryKind,
+    Handover,
+    PartTaken,
+    SnapshotPart,
+)
 from master.options import GroupOptions
 from srt.automaton import Delete, Put, Ref
 
@@ -111,7 +120,7 @@ class Leadership:
         progress = self.peers.get(peer)
         if progress is None:
             return
-        progress.answered_s = max(progress.answered_s, answer.sent_s)
+        progress.answered_s = max(progress.answered_s, min(answer.sent_s, now_s))
         if answer.matched:
             progress.moved = progress.moved or answer.index > progress.match
             progress.match = max(progress.match, min(answer.index, self._log.last))
@@ -138,7 +147,7 @@ class Leadership:
         progress = self.peers.get(peer)
         if progress is None:
             return
-        progress.answered_s = max(progress.answered_s, answer.sent_s)
+        progress.answered_s = max(progress.answered_s, min(answer.sent_s, now_s))
         if answer.index == self._log.meta.base_index and answer.part == progress.part:
             progress.part += 1
             progress.moved = True
@@ -219,7 +228,7 @@ class Leadership:
         size = 0
         for index in range(first, self._log.last + 1):
             entry = self._log.entry(index)
-            if entries and size + len(entry.data) > self._options.append_bytes_max:
+            if (entries and size + len(entry.data) > self._options.append_bytes_max) or len(entries) == ENTRIES_MAX:
                 break
             entries.append(entry)
             size += len(entry.data)

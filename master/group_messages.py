@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from srt.automaton import Ref
+from srt.tree_messages import U63, Key
+
+ENTRIES_MAX = 4096
+"""Entries in a message."""
+ENTRY_BYTES_MAX = 4 << 20
+"""Of one entry; what the master wants kept is cut into smaller ones (master/entries.py)."""
+PART_BYTES_MAX = 4 << 20
+PARTS_MAX = 1 << 20
+MEMBERS_MAX = 64
+
+Index = Annotated[int, Meta(ge=-1, le=2**63 - 1)]
+"""-1: before the first entry."""
+Sent = Annotated[float, Meta(le=2.0**62)]
+"""Seconds of the leader's clock."""
 
 
 class EntryKind(IntEnum):
@@ -21,36 +37,36 @@ class EntryKind(IntEnum):
 class Entry(msgspec.Struct, frozen=True, array_like=True):
     """One position of the log."""
 
-    epoch: int
+    epoch: U63
     kind: EntryKind
-    data: bytes = b""
+    data: Annotated[bytes, Meta(max_length=ENTRY_BYTES_MAX)] = b""
 
 
 class Lineage(msgspec.Struct, frozen=True, array_like=True, order=True):
     """Which of several logs that a job may have got, by forced recovery or by being made twice; the greatest wins."""
 
-    history: int
-    id: bytes
-    """8 random bytes."""
+    history: U63
+    id: Annotated[bytes, Meta(min_length=8, max_length=8)]
+    """Random."""
 
 
 class Elect(msgspec.Struct, frozen=True, array_like=True, tag="ge"):
     """Asks for a vote. `trial`: would you? Nothing is promised then, so that nobody disturbs a working leader."""
 
-    group: bytes
+    group: Key
     lineage: Lineage
-    epoch: int
+    epoch: U63
     trial: bool
     handed: bool
     """The leader asked it to stand, so the leader's lease protects it no longer."""
-    last_epoch: int
-    last_index: int
+    last_epoch: U63
+    last_index: Index
 
 
 class Vote(msgspec.Struct, frozen=True, array_like=True, tag="gv"):
-    group: bytes
+    group: Key
     lineage: Lineage
-    epoch: int
+    epoch: U63
     trial: bool
     granted: bool
 
@@ -58,69 +74,69 @@ class Vote(msgspec.Struct, frozen=True, array_like=True, tag="gv"):
 class Append(msgspec.Struct, frozen=True, array_like=True, tag="ga"):
     """Entries behind `previous_index`; without any, a sign of life."""
 
-    group: bytes
+    group: Key
     lineage: Lineage
-    epoch: int
-    previous_index: int
-    previous_epoch: int
-    entries: list[Entry]
-    commit: int
+    epoch: U63
+    previous_index: Index
+    previous_epoch: U63
+    entries: Annotated[list[Entry], Meta(max_length=ENTRIES_MAX)]
+    commit: Index
     """Up to here the log is committed."""
-    sent_s: float
+    sent_s: Sent
     """The leader's clock, given back in the answer."""
 
 
 class Appended(msgspec.Struct, frozen=True, array_like=True, tag="gr"):
     """`matched`: durable up to `index`. Else the logs differ before the entries sent; try behind `index`."""
 
-    group: bytes
+    group: Key
     lineage: Lineage
-    epoch: int
+    epoch: U63
     matched: bool
-    index: int
-    sent_s: float
+    index: Index
+    sent_s: Sent
 
 
 class SnapshotPart(msgspec.Struct, frozen=True, array_like=True, tag="gs"):
     """A part of the state that stands for the log up to `index`, for a member that is too far behind."""
 
-    group: bytes
+    group: Key
     lineage: Lineage
-    epoch: int
-    index: int
-    index_epoch: int
-    members: list[Ref]
-    part: int
-    parts: int
-    data: bytes
-    sent_s: float
+    epoch: U63
+    index: Index
+    index_epoch: U63
+    members: Annotated[list[Ref], Meta(max_length=MEMBERS_MAX)]
+    part: Annotated[int, Meta(ge=0, lt=PARTS_MAX)]
+    parts: Annotated[int, Meta(ge=1, le=PARTS_MAX)]
+    data: Annotated[bytes, Meta(max_length=PART_BYTES_MAX)]
+    sent_s: Sent
 
 
 class PartTaken(msgspec.Struct, frozen=True, array_like=True, tag="gt"):
     """Asks for the part behind `part` of the snapshot at `index`."""
 
-    group: bytes
+    group: Key
     lineage: Lineage
-    epoch: int
-    index: int
-    part: int
-    sent_s: float
+    epoch: U63
+    index: Index
+    part: Annotated[int, Meta(ge=0, lt=PARTS_MAX)]
+    sent_s: Sent
 
 
 class Handover(msgspec.Struct, frozen=True, array_like=True, tag="gh"):
     """The leader asks a member that has everything to stand for election now."""
 
-    group: bytes
+    group: Key
     lineage: Lineage
-    epoch: int
+    epoch: U63
 
 
 class Exists(msgspec.Struct, frozen=True, array_like=True, tag="gx"):
     """There is a greater lineage of this group than yours."""
 
-    group: bytes
+    group: Key
     lineage: Lineage
-    epoch: int
+    epoch: U63
 
 
 GROUP_MESSAGES = (Elect, Vote, Append, Appended, SnapshotPart, PartTaken, Handover, Exists)

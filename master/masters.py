@@ -271,7 +271,8 @@ class Masters:
                 wanted = self._ring.neighbours(key, self.options.group_size)
                 self._from_group(key, master.group.handle(Want(wanted), now))
             log, index = master.group.log, master.root.committed.index
-            if len(log.entries) > self.options.log_entries_max and log.stored >= index > log.first:
+            whole = log.stored >= index > log.first and not master.root.committed.between
+            if len(log.entries) > self.options.log_entries_max and whole:
                 state = _encode(list(snapshot(master.root.committed)))
                 self._from_group(key, master.group.handle(Compact(index, state), now))
             if now.s >= master.tell_at and self._trees.serves(key):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from master.errors import OptionsError
+from master.group_messages import ENTRY_BYTES_MAX
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,9 @@ class GroupOptions:
         for name in ("append_bytes_max", "flight_bytes_max", "part_bytes", "state_bytes_max"):
             if getattr(self, name) < 1:
                 problems.append(f"{name} is {getattr(self, name)}, below 1")
+        for name in ("append_bytes_max", "part_bytes"):
+            if getattr(self, name) > ENTRY_BYTES_MAX:
+                problems.append(f"{name} is {getattr(self, name)}, above {ENTRY_BYTES_MAX}: no message holds that")
         if problems:
             raise OptionsError("; ".join(problems))
 

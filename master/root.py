@@ -6,7 +6,6 @@ and it proposes entries to append. Rule names are those of docs/PROTOCOL.md.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -39,7 +38,7 @@ from srt.frame_messages import (
     SyncAnswer,
     SyncRequest,
 )
-from srt.frames import Assembly, WholeFrame
+from srt.frames import Assemblies, WholeFrame
 
 MIB = 1 << 20
 
@@ -89,7 +88,8 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class RootOptions:
-    frame_bytes_max: int = 64 * MIB
+    frame_bytes_max: int = 128 * MIB
+    """Of a frame as it travels: twice what vertices make them of."""
     senders_max: int = 4096
     lead_us: int = 1_000_000
     """A change without a time of its own begins so much behind the latest event time known."""
@@ -123,7 +123,7 @@ class Root:
         self._budget, self._tree_options = budget, tree_options
         self._tail = self._new_tail()
         self._finality = Finality(self.committed, options.finality)
-        self._assemblies: OrderedDict[Ref, Assembly] = OrderedDict()
+        self._begun = Assemblies(options.frame_bytes_max, options.frame_bytes_max, options.senders_max)
         self._instances: dict[bytes, tuple[int, int]] = {}
         self._wanted: ChangePlan | None = None
         self._changing: tuple[int, int] | None = None
@@ -212,7 +212,7 @@ class Root:
             effects.append(PlanAnswer(self._wanted.token, 0, "the leader changed; ask again"))
         self.leading = False
         self._tail = self._new_tail()
-        self._assemblies.clear()
+        self._begun.clear()
         self._instances.clear()
         self._kinds.clear()
         self._wanted = self._changing = None
@@ -248,21 +248,21 @@ class Root:
 
     def _receive(self, sender: Ref, message: Any, now: Instant) -> list[Any]:
         if isinstance(message, Frame):
-            return self._chunk(sender, message)
+            return self._part(sender, message)
         if isinstance(message, Sync):
             return self._sync(sender, message)
         if isinstance(message, Refused):
             return self._refused(message)
         return []
 
-    def _chunk(self, sender: Ref, chunk: Frame) -> list[Any]:
-        assembly = self._assemblies.pop(sender, None) or Assembly(self.options.frame_bytes_max)
-        frame = assembly.take(chunk)
-        if assembly.run_bytes or (frame is None and not chunk.last):
-            self._assemblies[sender] = assembly
-            while len(self._assemblies) > self.options.senders_max:
-                self._assemblies.popitem(last=False)
-        return [] if frame is None else self._frame(sender, frame)
+    def _part(self, sender: Ref, part: Frame) -> list[Any]:
+        frame = self._begun.take(sender, part)
+        if frame is not None:
+            return self._frame(sender, frame)
+        if not part.last:
+            return []
+        self.counters.unsound += 1  # some of it did not arrive, or it is not sound
+        return [Send(sender, Nack((part.number,)))]
 
     def _frame(self, sender: Ref, frame: WholeFrame) -> list[Any]:
         verdict = self._tail.judge(frame.spans) if frame.history == self.history else Verdict.REFUSE

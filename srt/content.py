@@ -14,7 +14,7 @@ from cbt.options import Options
 from cbt.tree import Tree
 from cython_ext.run import VERSION, RunError
 from srt.errors import ContentError
-from srt.frame_messages import CHUNK_RUN_BYTES, PaneLines, PaneRun
+from srt.frame_messages import PART_BYTES, PaneLines, PaneRun
 
 PaneKey = tuple[int, int]
 """(revision, start of the pane)."""
@@ -117,11 +117,20 @@ class Content:
         """Memory of all trees. O(tables)."""
         return sum(tree.bytes_used for tables in self.tables.values() for tree in tables.values())
 
+    @property
+    def held_bytes(self) -> int:
+        """The same with what is on disk. O(blocks) once anything is."""
+        trees = [tree for tables in self.tables.values() for tree in tables.values()]
+        used = sum(tree.bytes_used for tree in trees)
+        if self._budget.spilled_bytes:
+            used += sum(tree.stats().spilled_bytes for tree in trees)
+        return used
+
     def __len__(self) -> int:
         return len(self.lines)
 
 
-def chunked(runs: Iterable[PaneRun], bytes_max: int = CHUNK_RUN_BYTES) -> Iterator[tuple[PaneRun, ...]]:
+def chunked(runs: Iterable[PaneRun], bytes_max: int = PART_BYTES) -> Iterator[tuple[PaneRun, ...]]:
     """Runs in chunks that end once they have `bytes_max` bytes; at least one chunk, perhaps empty."""
     chunk: list[PaneRun] = []
     size, empty = 0, True

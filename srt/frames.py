@@ -1,16 +1,32 @@
-"""Whole frames: cut into chunks, put together again, and joined by the rule that keeps them exact (V1)."""
+"""Whole frames: cut into parts, put together again, and joined by the rule that keeps them exact (V1)."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from srt.content import chunked
-from srt.frame_messages import Frame, PaneLines, PaneRun, Span, StreamId, frame_problem
+import msgspec
+
+from srt.automaton import Ref
+from srt.frame_messages import (
+    PART_BYTES,
+    PARTS_MAX,
+    Frame,
+    FrameBody,
+    PaneLines,
+    PaneRun,
+    Span,
+    StreamId,
+    body_problem,
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(FrameBody)
 
 
 class WholeFrame(NamedTuple):
-    """All chunks of a frame."""
+    """All parts of a frame."""
 
     number: int
     solo: bool
@@ -23,58 +39,74 @@ class WholeFrame(NamedTuple):
     def run_bytes(self) -> int:
         return sum(len(run.run) for run in self.runs)
 
-
-def chunks_of(frame: WholeFrame) -> list[Frame]:
-    """The messages of a frame."""
-    parts = list(chunked(frame.runs))
-    return [
-        Frame(
-            frame.number,
-            index,
-            index == len(parts) - 1,
-            frame.solo,
-            frame.spans if not index else (),
-            frame.panes if not index else (),
-            part,
-            frame.history,
-        )
-        for index, part in enumerate(parts)
-    ]
+    def parts(self) -> list[bytes]:
+        """The bytes of a `FrameBody`, cut. O(bytes)."""
+        data = _encoder.encode(FrameBody(self.spans, self.panes, self.runs, self.history))
+        if len(data) <= PART_BYTES:
+            return [data]
+        return [data[at : at + PART_BYTES] for at in range(0, len(data), PART_BYTES)]
 
 
-class Assembly:
-    """The chunks of one sender's frame, until the last is there. It holds one frame: a new one replaces what was begun."""
+def messages_of(frame: WholeFrame) -> list[Frame]:
+    """A frame as it travels."""
+    parts = frame.parts()
+    last = len(parts) - 1
+    return [Frame(frame.number, index, index == last, frame.solo, data) for index, data in enumerate(parts)]
 
-    def __init__(self, bytes_max: int) -> None:
-        self._bytes_max = bytes_max
-        self._chunks: list[Frame] = []
-        self.run_bytes = 0
+
+class Assemblies:
+    """The frames that senders have begun: one each, as a new one replaces what was begun. Bounded in bytes and senders."""
+
+    def __init__(self, frame_bytes_max: int, bytes_max: int, senders_max: int) -> None:
+        """`frame_bytes_max`: of one frame, `bytes_max`: of all together."""
+        self._frame_bytes_max = min(frame_bytes_max, PARTS_MAX * PART_BYTES)
+        self._bytes_max, self._senders_max = bytes_max, senders_max
+        self._begun: OrderedDict[Ref, list[Frame]] = OrderedDict()
+        self.held_bytes = 0
         self.dropped = 0
-        """Frames that stayed incomplete or were not sound."""
+        """Frames that stayed incomplete, were too large or not sound."""
 
-    def take(self, chunk: Frame) -> WholeFrame | None:
-        """The frame that this chunk completes."""
-        if chunk.chunk == 0:
-            self._clear(bool(self._chunks))
-        elif not self._chunks or (chunk.number, chunk.chunk) != (self._chunks[0].number, len(self._chunks)):
-            self._clear(bool(self._chunks))
+    def take(self, sender: Ref, part: Frame) -> WholeFrame | None:
+        """The frame that this part completes. When its last part has come and there is none, it never will be."""
+        begun = self._begun.pop(sender, [])
+        size = sum(len(one.data) for one in begun)
+        self.held_bytes -= size
+        follows = begun and (part.number, part.part) == (begun[0].number, len(begun))
+        if begun and not follows:
+            self.dropped += 1
+            begun, size = [], 0
+        if part.part and not follows:
             return None
-        self.run_bytes += sum(len(run.run) for run in chunk.runs)
-        if frame_problem(chunk) is not None or self.run_bytes > self._bytes_max:
-            self._clear(True)
+        if size + len(part.data) > self._frame_bytes_max:
+            self.dropped += 1
             return None
-        self._chunks.append(chunk)
-        if not chunk.last:
-            return None
-        first = self._chunks[0]
-        runs = tuple(run for part in self._chunks for run in part.runs)
-        self._clear(False)
-        return WholeFrame(first.number, first.solo, first.spans, first.panes, runs, first.history)
+        begun.append(part)
+        if part.last:
+            return self._whole(begun)
+        self._begun[sender] = begun
+        self.held_bytes += size + len(part.data)
+        while self.held_bytes > self._bytes_max or len(self._begun) > self._senders_max:
+            _, oldest = self._begun.popitem(last=False)
+            self.held_bytes -= sum(len(one.data) for one in oldest)
+            self.dropped += 1
+        return None
 
-    def _clear(self, dropped: bool) -> None:
-        self.dropped += dropped
-        self._chunks = []
-        self.run_bytes = 0
+    def _whole(self, parts: list[Frame]) -> WholeFrame | None:
+        try:
+            body = _decoder.decode(
+                parts[0].data if len(parts) == 1 else b"".join(part.data for part in parts)
+            )
+        except (msgspec.DecodeError, RecursionError):
+            body = None
+        if body is None or body_problem(body) is not None:
+            self.dropped += 1
+            return None
+        first = parts[0]
+        return WholeFrame(first.number, first.solo, body.spans, body.panes, body.runs, body.history)
+
+    def clear(self) -> None:
+        self._begun.clear()
+        self.held_bytes = 0
 
 
 def joined(one: Mapping[StreamId, Span], others: Iterable[Span]) -> dict[StreamId, Span] | None:

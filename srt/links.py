@@ -24,16 +24,28 @@ class Ready(NamedTuple):
 
 
 class Busy(NamedTuple):
-    """Effect, and event of reducers: too much of a job waits for this neighbour; its producer should stop until `Room`."""
+    """Effect, and event of the cores: too much of a job waits for this neighbour; its producer should stop until `Room`."""
 
     peer: Ref
     key: bytes
 
 
 class Room(NamedTuple):
-    """Effect, and event of reducers: the job that was `Busy` may go on."""
+    """Effect, and event of the cores: the job that was `Busy` may go on."""
 
     peer: Ref
+    key: bytes
+
+
+class Hold(NamedTuple):
+    """Effect of the cores: `Links.hold`, this node has no room for more of the job."""
+
+    key: bytes
+
+
+class Free(NamedTuple):
+    """Effect of the cores: `Links.free`."""
+
     key: bytes
 
 

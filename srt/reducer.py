@@ -10,14 +10,13 @@ from collections import OrderedDict, defaultdict
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import msgspec
-
 from cbt.budget import Budget, Ledger
 from cbt.options import Options as TreeOptions
 from srt.automaton import NEVER, Instant, Received, Ref, Send, Wake
 from srt.content import Content
 from srt.errors import ContentError
 from srt.frame_messages import (
+    SPANS_MAX,
     Ack,
     Frame,
     Nack,
@@ -28,8 +27,10 @@ from srt.frame_messages import (
     SyncAnswer,
     Synced,
     SyncRequest,
+    messages,
 )
-from srt.frames import Assembly, WholeFrame, chunks_of, joined
+from srt.frames import Assemblies, WholeFrame, joined
+from srt.in_flight import InFlight, Source
 
 MIB = 1 << 20
 
@@ -46,31 +47,48 @@ class ChildrenChanged(NamedTuple):
     children: frozenset[Ref]
 
 
+class ParentBusy(NamedTuple):
+    """The link to this node has enough of the job: nothing more is sent there until `ParentRoom`."""
+
+    parent: Ref
+
+
+class ParentRoom(NamedTuple):
+    """It may go on."""
+
+    parent: Ref
+
+
+class HoldChildren(NamedTuple):
+    """Effect: there is no room for more; children get no credit until `FreeChildren`."""
+
+
+class FreeChildren(NamedTuple):
+    """Effect: they get credit again."""
+
+
 @dataclass(frozen=True)
 class ReducerOptions:
     hold_s: float = 0.02
     """How long the first frame waits for others to be merged with."""
     frame_bytes_max: int = 64 * MIB
-    """Memory of the outbox at which it is shipped, and what a frame of a child may hold."""
+    """Bytes of the outbox at which it is shipped, and about what a frame of a child may hold. At half of it, if nothing can
+    be shipped, children are held."""
+    burst_bytes: int = 4 * MIB
+    """What is given to the link at a time, every `hold_s`, before it says whether that is enough."""
     pending_bytes_max: int = 128 * MIB
-    """Bytes of frames that are not acknowledged; the oldest are forgotten beyond it. One is always kept."""
+    """Bytes of frames that wait for the parent or its answer; the oldest are forgotten beyond it. One is always kept. From
+    half of it on nothing more is shipped, from three quarters on children are held."""
     pending_max: int = 1024
+    """The same in frames."""
     forget_after_s: float = 30.0
     """A frame without an answer for so long is forgotten: its agents have asked again by themselves."""
     senders_max: int = 4096
-    """Senders whose chunks are put together at a time."""
+    """Senders whose parts are put together at a time."""
+    begun_bytes_max: int = 128 * MIB
+    """Of their frames."""
     syncs_max: int = 200_000
     sync_keep_s: float = 10.0
-
-
-@dataclass
-class _Pending:
-    """A frame of ours on its way, and whose frames are in it."""
-
-    chunks: list[Frame]
-    sources: list[tuple[Ref, int]]
-    run_bytes: int
-    since_s: float
 
 
 @dataclass
@@ -87,13 +105,13 @@ class ReducerCounters:
 class _Outbox:
     content: Content
     spans: dict[StreamId, Span] = field(default_factory=dict)
-    sources: list[tuple[Ref, int]] = field(default_factory=list)
+    sources: list[Source] = field(default_factory=list)
     due_s: float = NEVER
     history: int = 0
 
 
 class Reducer:
-    """One vertex. Its trees share `budget` with the other jobs of the node."""
+    """One vertex. Its trees, and its frames on their way, share `budget` with the other jobs of the node."""
 
     def __init__(
         self,
@@ -104,17 +122,24 @@ class Reducer:
     ) -> None:
         self.ref, self.options, self.counters = ref, options, ReducerCounters()
         self.parent: Ref | None = None
+        self.holding = False
+        """Whether the children are held."""
         self._budget, self._tree_options = budget, tree_options
         self._ledger = Ledger(budget)
         self._outbox = self._empty()
-        self._pending: OrderedDict[int, _Pending] = OrderedDict()
-        self._pending_bytes = 0
-        self._number = 0
+        self._flight = InFlight(budget)
+        self._busy = False
+        self._burst_at = -NEVER
+        """The link gets the next burst then."""
         self._solo = False
         self._children: frozenset[Ref] = frozenset()
         self._reported: set[Ref] = set()
-        self._assemblies: OrderedDict[Ref, Assembly] = OrderedDict()
+        begun_max = max(options.begun_bytes_max, 2 * options.frame_bytes_max)
+        self._begun = Assemblies(2 * options.frame_bytes_max, begun_max, options.senders_max)
         self._syncs: list[SyncRequest] = []
+        """Behind the outbox."""
+        self._syncs_due: list[SyncRequest] = []
+        """Behind the frames that wait."""
         self._routes: OrderedDict[tuple[StreamId, int], tuple[Ref, float]] = OrderedDict()
 
     def _empty(self) -> _Outbox:
@@ -122,68 +147,87 @@ class Reducer:
 
     @property
     def wake_at(self) -> float:
-        oldest = next(iter(self._pending.values()), None)
-        return min(
-            self._outbox.due_s, NEVER if oldest is None else oldest.since_s + self.options.forget_after_s
+        at = self._flight.due_s(self.options.forget_after_s, self.parent is None)
+        if self._can_send and self._flight.waiting:
+            at = min(at, self._burst_at)
+        return min(at, self._outbox.due_s) if self._can_ship else at
+
+    @property
+    def _can_send(self) -> bool:
+        return self.parent is not None and not self._busy
+
+    @property
+    def _can_ship(self) -> bool:
+        """What could not leave yet is better merged with what comes."""
+        return self._can_send and not self._flight.waiting and not self._flying(2, 4)
+
+    def _flying(self, part: int, of: int) -> bool:
+        """Whether so much of what may be in flight is."""
+        flight, limits = self._flight, self.options
+        return (
+            of * flight.size > part * limits.pending_bytes_max or of * len(flight) > part * limits.pending_max
         )
 
     def handle(self, event: Any, now: Instant) -> list[Any]:
+        effects: list[Any] = []
         if isinstance(event, Received):
-            return self._receive(event.sender, event.message, now.s)
-        if isinstance(event, ParentChanged):
-            return self._attach(event.parent, now.s)
-        if isinstance(event, ChildrenChanged):
+            effects = self._receive(event.sender, event.message, now.s)
+        elif isinstance(event, ParentChanged):
+            self._attach(event.parent, now.s)
+        elif isinstance(event, ChildrenChanged):
             self._children = event.children
             self._reported &= event.children
-            return []
-        if isinstance(event, Wake):
-            return self._wake(now.s)
-        return []
+        elif isinstance(event, ParentBusy | ParentRoom) and event.parent == self.parent:
+            self._busy = isinstance(event, ParentBusy)
+        elif isinstance(event, Wake):
+            effects = self._forget_old(now.s)
+        return effects + self._flow(now.s)
 
     def _receive(self, sender: Ref, message: Any, now_s: float) -> list[Any]:
         if isinstance(message, Frame):
-            return self._chunk(sender, message, now_s)
+            return self._part(sender, message, now_s)
         if isinstance(message, Sync):
-            return self._sync(sender, message, now_s)
-        if isinstance(message, Refused):
+            self._sync(sender, message, now_s)
+        elif isinstance(message, Refused):
             return [] if self.parent is None else [Send(self.parent, message)]
-        if isinstance(message, Ack):
-            if sender == self.parent and any(number in self._pending for number in message.numbers):
+        elif isinstance(message, Ack):
+            if sender == self.parent and any(number in self._flight for number in message.numbers):
                 self._solo = False
             return self._answer(message.numbers, Ack)
-        if isinstance(message, Nack):
+        elif isinstance(message, Nack):
             return self._answer(message.numbers, Nack)
-        if isinstance(message, Synced):
+        elif isinstance(message, Synced):
             return self._synced(message)
         return []
 
     # frames of children
 
-    def _chunk(self, sender: Ref, chunk: Frame, now_s: float) -> list[Any]:
-        assembly = self._assemblies.pop(sender, None) or Assembly(self.options.frame_bytes_max)
-        frame = assembly.take(chunk)
-        if assembly.run_bytes or (frame is None and not chunk.last):
-            self._assemblies[sender] = assembly
-            while len(self._assemblies) > self.options.senders_max:
-                self._assemblies.popitem(last=False)
-        return [] if frame is None else self._frame(sender, frame, now_s)
+    def _part(self, sender: Ref, part: Frame, now_s: float) -> list[Any]:
+        before = self._begun.held_bytes
+        frame = self._begun.take(sender, part)
+        self._ledger.charge(self._begun.held_bytes - before)
+        if frame is not None:
+            return self._frame(sender, frame, now_s)
+        if not part.last:
+            return []
+        self.counters.refused += 1  # some of it did not arrive, or it is not sound
+        return [Send(sender, Nack((part.number,)))]
 
     def _frame(self, sender: Ref, frame: WholeFrame, now_s: float) -> list[Any]:
         self.counters.frames_in += 1
         if frame.solo:
             return self._pass_alone(sender, frame, now_s)
-        box = self._outbox
         try:
-            content = box.content.staged(frame.panes, frame.runs, self.options.frame_bytes_max)
+            content = self._outbox.content.staged(frame.panes, frame.runs, self.options.frame_bytes_max)
         except ContentError:
             self.counters.refused += 1
             return [Send(sender, Nack((frame.number,)))]
         effects = []
-        alike = box.content.fits(content) and (frame.history == box.history or not box.spans)
-        spans = self._merged(frame) if alike else None
+        spans = self._merged(frame) if self._fits(frame, content) else None
         if spans is None:
-            effects += self._ship(now_s)
-            box, spans = self._outbox, {span.stream: span for span in frame.spans}
+            effects += self._close(now_s)
+            spans = {span.stream: span for span in frame.spans}
+        box = self._outbox
         box.spans.update(spans)
         box.history = frame.history
         box.content.merge(content)
@@ -191,12 +235,23 @@ class Reducer:
         box.due_s = min(box.due_s, now_s + self.options.hold_s)
         self._reported.add(sender)
         everybody = bool(self._children) and self._children <= self._reported
-        if everybody or box.content.tight or box.content.bytes_used >= self.options.frame_bytes_max:
-            tight = box.content.tight is not None
-            effects += self._ship(now_s)
-            if tight:
-                effects += self._forget(1)
+        if everybody or box.content.bytes_used >= self.options.frame_bytes_max:
+            box.due_s = now_s
+        if box.content.tight:
+            effects += self._close(now_s) + self._forget(1)
         return effects
+
+    def _fits(self, frame: WholeFrame, content: Content) -> bool:
+        """Whether one frame can hold both: of the same kinds, and not too large for those who take it."""
+        box = self._outbox
+        if not box.spans:
+            return True
+        return (
+            frame.history == box.history
+            and len(box.spans) + len(frame.spans) <= SPANS_MAX
+            and box.content.fits(content)
+            and box.content.held_bytes + content.held_bytes <= self.options.frame_bytes_max
+        )
 
     def _merged(self, frame: WholeFrame) -> dict[StreamId, Span] | None:
         """V1; a mutant of the tests lets everything pass."""
@@ -206,70 +261,83 @@ class Reducer:
         """A solo frame goes at once, but never before what came earlier of one of its streams."""
         effects = []
         if any(span.stream in self._outbox.spans for span in frame.spans):
-            effects += self._ship(now_s)
+            effects += self._close(now_s)
         self.counters.passed_alone += 1
-        return effects + self._send(frame._replace(solo=True), [(sender, frame.number)], now_s)
+        self.counters.frames_out += 1
+        self._flight.add(frame.parts(), [(sender, frame.number)], True, now_s)
+        return effects + self._forget(0)
 
     # up
 
-    def _ship(self, now_s: float) -> list[Any]:
-        """Sends the outbox, and the SYNCs behind it (V5)."""
+    def _flow(self, now_s: float) -> list[Any]:
+        """Sends what can be sent, and has children held or freed."""
+        effects: list[Any] = []
+        if self._can_send and now_s >= self._burst_at:
+            effects += self._burst(now_s)
+        if self._can_ship and now_s >= self._outbox.due_s:
+            effects += self._close(now_s) + self._burst(now_s)
+        if self._can_send and not self._flight.waiting and self._syncs_due:
+            assert self.parent is not None
+            effects += [Send(self.parent, sync) for sync in messages(Sync, self._syncs_due)]
+            self._syncs_due = []
+        return effects + self._hold_or_free()
+
+    def _close(self, now_s: float) -> list[Any]:
+        """The outbox becomes a frame, and the SYNCs go behind it (V5)."""
         box, self._outbox = self._outbox, self._empty()
         self._reported.clear()
-        effects: list[Any] = []
-        if box.spans:
-            spans = tuple(box.spans[stream] for stream in sorted(box.spans))
-            frame = WholeFrame(
-                0, self._solo, spans, box.content.panes(), tuple(box.content.runs()), box.history
-            )
-            effects += self._send(frame, box.sources, now_s)
-        if self._syncs and self.parent is not None:
-            effects.append(Send(self.parent, Sync(tuple(self._syncs))))
-            self._syncs = []
-        return effects
-
-    def _send(self, frame: WholeFrame, sources: list[tuple[Ref, int]], now_s: float) -> list[Any]:
-        self._number += 1
+        self._syncs_due = [*self._syncs_due, *self._syncs][-self.options.syncs_max :]
+        self._syncs = []
+        if not box.spans:
+            return []
+        spans = tuple(box.spans[stream] for stream in sorted(box.spans))
+        frame = WholeFrame(0, self._solo, spans, box.content.panes(), tuple(box.content.runs()), box.history)
         self.counters.frames_out += 1
-        chunks = chunks_of(frame._replace(number=self._number))
-        self._pending[self._number] = _Pending(chunks, sources, frame.run_bytes, now_s)
-        self._book(frame.run_bytes)
-        effects: list[Any] = [] if self.parent is None else [Send(self.parent, chunk) for chunk in chunks]
-        return effects + self._forget(0)
+        self._flight.add(frame.parts(), box.sources, self._solo, now_s)
+        return self._forget(0)
+
+    def _burst(self, now_s: float) -> list[Any]:
+        assert self.parent is not None
+        parts, lost = self._flight.send(self.options.burst_bytes, now_s)
+        self._burst_at = now_s + self.options.hold_s if self._flight.waiting else -NEVER
+        effects: list[Any] = [Send(self.parent, part) for part in parts]
+        self.counters.forgotten += len(lost)
+        return effects + self._answer(tuple(lost), Nack)
+
+    def _hold_or_free(self) -> list[Any]:
+        """Children are held while so much cannot leave that a frame would be half full, or too much is in flight."""
+        if self._can_ship and not self.holding:
+            return []  # and so with little in flight
+        box, limits = self._outbox, self.options
+        stuck_bytes = box.content.held_bytes + self._flight.waiting_bytes
+        full = max(stuck_bytes / limits.frame_bytes_max, len(box.spans) / SPANS_MAX)
+        if not self.holding and (full > 0.5 or self._flying(3, 4)):
+            self.holding = True
+            return [HoldChildren()]
+        if self.holding and self._can_send and full <= 0.25 and not self._flying(2, 4):
+            self.holding = False
+            return [FreeChildren()]
+        return []
 
     def _forget(self, more: int) -> list[Any]:
         """V4: forgets the oldest frames until the limits hold, and `more`; their senders are told."""
         effects: list[Any] = []
-        limits = self.options
-        while len(self._pending) > 1 and (
-            more > 0
-            or self._pending_bytes > limits.pending_bytes_max
-            or len(self._pending) > limits.pending_max
+        flight, limits = self._flight, self.options
+        while len(flight) > 1 and (
+            more > 0 or flight.size > limits.pending_bytes_max or len(flight) > limits.pending_max
         ):
             more -= 1
             self.counters.forgotten += 1
-            effects += self._answer((next(iter(self._pending)),), Nack)
+            effects += self._answer((flight.oldest,), Nack)
         return effects
 
-    def _book(self, size: int) -> None:
-        self._pending_bytes += size
-        self._ledger.charge(size)
-
-    def _attach(self, parent: Ref | None, now_s: float) -> list[Any]:
+    def _attach(self, parent: Ref | None, now_s: float) -> None:
         """V3: what is not acknowledged is sent again, unchanged and in order; all goes alone until the first ACK."""
         if parent == self.parent:
-            return []
+            return
         self.parent = parent
-        self._solo = True
-        effects: list[Any] = []
-        for pending in self._pending.values():
-            pending.chunks = [_alone(chunk) for chunk in pending.chunks]
-            pending.since_s = now_s
-            if parent is not None:
-                effects += [Send(parent, chunk) for chunk in pending.chunks]
-        if parent is not None and self._syncs and not self._outbox.spans:
-            effects += self._ship(now_s)
-        return effects
+        self._solo, self._busy, self._burst_at = True, False, -NEVER
+        self._flight.restart(now_s)
 
     # down
 
@@ -277,16 +345,13 @@ class Reducer:
         """V4: tells the children whose frames were in ours."""
         told: dict[Ref, list[int]] = defaultdict(list)
         for number in numbers:
-            pending = self._pending.pop(number, None)
-            if pending is not None:
-                self._book(-pending.run_bytes)
-                for child, theirs in pending.sources:
-                    told[child].append(theirs)
-        return [Send(child, kind(tuple(theirs))) for child, theirs in told.items()]
+            for child, theirs in self._flight.pop(number):
+                told[child].append(theirs)
+        return [Send(child, one) for child, theirs in told.items() for one in messages(kind, theirs)]
 
     # syncs
 
-    def _sync(self, sender: Ref, message: Sync, now_s: float) -> list[Any]:
+    def _sync(self, sender: Ref, message: Sync, now_s: float) -> None:
         for request in message.requests:
             self._routes.pop((request.stream, request.nonce), None)
             self._routes[request.stream, request.nonce] = (sender, now_s)
@@ -297,7 +362,6 @@ class Reducer:
             self._routes.popitem(last=False)
         self._syncs = [*self._syncs, *message.requests][-self.options.syncs_max :]
         self._outbox.due_s = min(self._outbox.due_s, now_s + self.options.hold_s)
-        return []
 
     def _synced(self, message: Synced) -> list[Any]:
         told: dict[Ref, list[SyncAnswer]] = defaultdict(list)
@@ -305,30 +369,22 @@ class Reducer:
             route = self._routes.pop((answer.stream, answer.nonce), None)
             if route is not None:
                 told[route[0]].append(answer)
-        return [Send(child, Synced(tuple(answers))) for child, answers in told.items()]
+        return [Send(child, one) for child, answers in told.items() for one in messages(Synced, answers)]
 
     # time
 
-    def _wake(self, now_s: float) -> list[Any]:
-        effects = self._ship(now_s) if now_s >= self._outbox.due_s else []
-        while self._pending:
-            number, pending = next(iter(self._pending.items()))
-            if pending.since_s + self.options.forget_after_s > now_s:
-                break
+    def _forget_old(self, now_s: float) -> list[Any]:
+        """Frames that were not answered; those that wait for a busy parent are not too old, however long it takes."""
+        effects: list[Any] = []
+        while self._flight.due_s(self.options.forget_after_s, self.parent is None) <= now_s:
             self.counters.forgotten += 1
-            effects += self._answer((number,), Nack)
+            effects += self._answer((self._flight.oldest,), Nack)
         return effects
 
     def check(self) -> None:
         """Raises AssertionError unless the limits hold and the books agree."""
-        held = sum(pending.run_bytes for pending in self._pending.values())
-        if held != self._pending_bytes:
-            raise AssertionError(f"{held} bytes are on their way and {self._pending_bytes} are booked")
-        if len(self._pending) > 1 and held > self.options.pending_bytes_max:
-            raise AssertionError(f"{held} bytes are on their way, at most {self.options.pending_bytes_max}")
-        if list(self._pending) != sorted(self._pending):
-            raise AssertionError("frames are not in the order in which they were sent")
-
-
-def _alone(chunk: Frame) -> Frame:
-    return chunk if chunk.solo else msgspec.structs.replace(chunk, solo=True)
+        self._flight.check()
+        if len(self._flight) > 1 and self._flight.size > self.options.pending_bytes_max:
+            raise AssertionError(
+                f"{self._flight.size} bytes are on their way, at most {self.options.pending_bytes_max}"
+            )

@@ -9,7 +9,16 @@ from cbt.budget import Budget
 from cbt.options import Options as TreeSizes
 from srt.automaton import NEVER, WAKE, Instant, Received, Ref, Send, Wake
 from srt.frame_messages import ForJob, Up
-from srt.reducer import ParentChanged, Reducer, ReducerOptions
+from srt.links import Busy, Free, Hold, Room
+from srt.reducer import (
+    FreeChildren,
+    HoldChildren,
+    ParentBusy,
+    ParentChanged,
+    ParentRoom,
+    Reducer,
+    ReducerOptions,
+)
 from srt.reducer_tree import ReducerTree
 
 
@@ -57,6 +66,8 @@ class Vertices:
             return self._give(event.message.key, Received(event.sender, event.message.body))
         if isinstance(event, Wake):
             return self._wake()
+        if isinstance(event, Busy | Room):
+            return self._of_link(event)
         raise TypeError(f"no event of vertices: {event!r}")
 
     def _wake(self) -> list[Any]:
@@ -65,6 +76,13 @@ class Vertices:
             if reducer.wake_at <= self._now.s:
                 out += self._sorted(key, reducer.handle(WAKE, self._now))
         return out
+
+    def _of_link(self, event: Busy | Room) -> list[Any]:
+        """The link may carry other things of a job whose tree does not pass here."""
+        if event.key not in self.reducers:
+            return []
+        told = ParentBusy(event.peer) if isinstance(event, Busy) else ParentRoom(event.peer)
+        return self._give(event.key, told)
 
     def _give(self, key: bytes, event: Any) -> list[Any]:
         out: list[Any] = []
@@ -79,7 +97,11 @@ class Vertices:
         """Who is meant: another node, the master here, or the agent here."""
         out: list[Any] = []
         for effect in effects:
-            if not isinstance(effect, Send):
+            if isinstance(effect, HoldChildren):
+                out.append(Hold(key))
+            elif isinstance(effect, FreeChildren):
+                out.append(Free(key))
+            elif not isinstance(effect, Send):
                 out.append(effect)
             elif effect.to != self.ref:
                 out.append(Send(effect.to, ForJob(key, effect.message)))

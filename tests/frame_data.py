@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cbt.aggregate import StateKind
 from cbt.tree import Tree
 from cython_ext.column import Column
 from job.types import Kind
+from srt.automaton import Ref
 from srt.content import Content
-from srt.frame_messages import LIVE, Counters, PaneLines, PaneRun, Span, StreamId
-from srt.frames import WholeFrame
+from srt.frame_messages import LIVE, Counters, Frame, PaneLines, PaneRun, Span, StreamId
+from srt.frames import Assemblies, WholeFrame
 
 AGENTS = [bytes([number]) * 16 for number in range(1, 9)]
 Groups = Mapping[str, int]
@@ -60,3 +61,10 @@ def groups_of(content: Content, revision: int, pane_us: int) -> dict[Any, int]:
         hits = batch.finish(0, 1)[0].to_list()
         found.update(zip(batch.keys()[0].to_list(), hits, strict=True))
     return found
+
+
+def whole_frames(messages: Iterable[Any]) -> list[WholeFrame]:
+    """The frames among the messages of one sender."""
+    begun, sender = Assemblies(1 << 30, 1 << 30, 1), Ref(bytes(16), "sender", 1)
+    found = [begun.take(sender, one) for one in messages if isinstance(one, Frame)]
+    return [one for one in found if one is not None]

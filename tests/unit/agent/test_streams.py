@@ -28,6 +28,7 @@ from job.plan_book import PlanBook
 from job.watermark import Timing
 from srt.automaton import WAKE, Instant, Ref, Stored, StoreFailed, Write
 from srt.frame_messages import Ack, Counters, Frame, Nack, News, PaneLines, Refused, Sync, SyncAnswer, Synced
+from tests.frame_data import whole_frames
 from tests.plans import SECOND_US
 from tests.plans import counting as plan
 
@@ -126,8 +127,7 @@ def ranges(ups: list[Any]) -> list[tuple[int, int, bool]]:
     """(from, to, solo) of the pieces, in cuts from the first."""
     return [
         ((span.start - FIRST) // STRIDE, (span.end - FIRST) // STRIDE, one.solo)
-        for one in ups
-        if isinstance(one, Frame)
+        for one in whole_frames(ups)
         for span in one.spans
     ]
 
@@ -141,8 +141,9 @@ def test_a_piece_a_tick_from_cut_to_cut() -> None:
     agent.open()
     ups = agent.grow(3)
     assert ranges(ups) == [(0, 1, False)]
-    assert ups[0].spans[0].watermark_us == SECOND_US  # of the line at 3 s, less the delay
-    assert ups[0].panes == (PaneLines(1, 0, 3),)
+    (piece,) = whole_frames(ups)
+    assert piece.spans[0].watermark_us == SECOND_US  # of the line at 3 s, less the delay
+    assert piece.panes == (PaneLines(1, 0, 3),)
     agent.give(JobHeard(JOB, Ack(tuple(numbers(ups)))))
     assert ranges(agent.grow(2)) == [(1, 2, False)]
 
@@ -188,7 +189,7 @@ def test_after_a_change_of_parent_pieces_go_again_and_alone_until_an_ack() -> No
     assert agent.give(JobParent(JOB, None)) == []
     again = agent.give(JobParent(JOB, OTHER))
     assert ranges(again) == [(0, 1, True), (1, 2, True)]
-    assert [one.spans for one in again] == [one.spans for one in first]
+    assert [one.spans for one in whole_frames(again)] == [one.spans for one in whole_frames(first)]
     assert ranges(agent.grow()) == [(2, 3, True)]
     agent.give(JobHeard(JOB, Ack((numbers(again)[0],))))
     assert ranges(agent.grow()) == [(3, 4, False)]
@@ -221,7 +222,8 @@ def test_the_root_may_know_less_and_the_log_is_read_again() -> None:
     assert isinstance(fold, Fold)
     again = agent.read()
     assert ranges(again) == [(0, 2, False)]
-    assert (again[0].panes, again[0].history) == ((PaneLines(1, 0, 5),), 2)
+    (piece,) = whole_frames(again)
+    assert (piece.panes, piece.history) == ((PaneLines(1, 0, 5),), 2)
 
 
 def test_pieces_may_be_dropped_and_folded_again() -> None:
@@ -232,9 +234,9 @@ def test_pieces_may_be_dropped_and_folded_again() -> None:
     asked = agent.give(JobParent(JOB, OTHER))
     assert [type(one) for one in asked] == [Sync]
     agent.answer(asked, FIRST)
-    (again,) = agent.read()
-    assert ranges([again]) == [(0, 1, True)]
-    assert again.panes == (PaneLines(1, 0, 2),)
+    again = agent.read()
+    assert ranges(again) == [(0, 1, True)]
+    assert whole_frames(again)[0].panes == (PaneLines(1, 0, 2),)
 
 
 def test_a_later_plan_starts_at_the_last_cut_before_it() -> None:

@@ -21,6 +21,7 @@ from master.entries import (
     PlanEntry,
     Publish,
     Reg,
+    encode_entries,
     encode_entry,
 )
 from master.errors import EntryError
@@ -205,6 +206,26 @@ def test_a_job_without_windows_is_one_endless_window() -> None:
     (shown,) = log(Publish(0, end, 2, FINAL, 1))
     assert (shown.status, shown.lines) == (FINAL, 2)
     assert log.state.draining
+
+
+def test_a_large_entry_counts_with_its_last_part_and_never_without_one_of_them(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = frame(0, {stream(0): (5, 6)}, {0: {f"/p{n}": 1 for n in range(30)}})
+    entry = FrameEntry(whole.spans, whole.panes, whole.runs)
+    monkeypatch.setattr("master.entries.PART_BYTES", 50)
+    parts = encode_entries(entry)
+    assert len(parts) > 3
+    for order in (parts[:-1], parts[1:], [parts[0], *parts[2:]], [*parts[:-1], encode_entry(Drain()), parts[-1]]):
+        for data in order:
+            log.state.apply(log.state.index + 1, data)
+    assert not log.state.content.lines
+    for data in parts:
+        assert not log.state.content.lines
+        log.state.apply(log.state.index + 1, data)
+        assert log.state.between == (data is not parts[-1])
+    assert log.state.content.lines == {(1, 0): 30}
+    assert log.state.counts.void == 0
 
 
 def test_a_snapshot_is_the_state(log: Log) -> None:

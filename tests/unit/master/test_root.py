@@ -27,7 +27,7 @@ from master.root import (
 )
 from srt.automaton import WAKE, Instant, Received, Ref, Send
 from srt.frame_messages import HISTORY, Ack, Nack, Refused, Sync, SyncAnswer, Synced, SyncRequest
-from srt.frames import WholeFrame, chunks_of
+from srt.frames import WholeFrame, messages_of
 from tests.frame_data import AGENTS, frame, stream
 from tests.plans import SECOND_US
 from tests.plans import counting as plan
@@ -76,7 +76,7 @@ class Leader:
         return self.give(Received(CHILD, message))
 
     def frame(self, whole: WholeFrame) -> list[Any]:
-        return [effect for chunk in chunks_of(whole._replace(history=1)) for effect in self.hear(chunk)]
+        return [effect for part in messages_of(whole._replace(history=1)) for effect in self.hear(part)]
 
     def open(self, agent: int, start: int = 0, revision: int = 1, split: int = -1) -> SyncAnswer:
         request = SyncRequest(stream(agent, revision), start, split, 1, 1, 7, f"web{agent}")
@@ -135,7 +135,7 @@ def test_anything_else_is_refused_whole() -> None:
     alien = alien._replace(runs=tuple(type(run)(1, 0, 7, run.run) for run in alien.runs))
     assert leader.frame(alien) == [Send(CHILD, Nack((10,)))]
     assert leader.core.counters.unsound == 1
-    assert leader.hear(chunks_of(frame(11, {stream(0): (5, 6)}))[0]) == [
+    assert leader.hear(messages_of(frame(11, {stream(0): (5, 6)}))[0]) == [
         Send(CHILD, Nack((11,)))
     ]  # another history
 

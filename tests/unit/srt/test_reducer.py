@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
+import os
+import random
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cbt.budget import Budget
-from cbt.options import Options
+from cbt.options import BudgetOptions, Options
 from srt.automaton import NEVER, WAKE, Instant, Received, Ref, Send
 from srt.content import Content
-from srt.frame_messages import Ack, Frame, Nack, Refused, Sync, SyncAnswer, Synced, SyncRequest
-from srt.frames import Assembly, WholeFrame, chunks_of
-from srt.reducer import ChildrenChanged, ParentChanged, Reducer, ReducerOptions
-from tests.frame_data import AGENTS, frame, groups_of, stream
+from srt.frame_messages import (
+    FRAME_MESSAGES,
+    Ack,
+    ForJob,
+    Frame,
+    Nack,
+    Refused,
+    Sync,
+    SyncAnswer,
+    Synced,
+    SyncRequest,
+)
+from srt.frames import Assemblies, WholeFrame, messages_of
+from srt.reducer import (
+    ChildrenChanged,
+    FreeChildren,
+    HoldChildren,
+    ParentBusy,
+    ParentChanged,
+    ParentRoom,
+    Reducer,
+    ReducerOptions,
+)
+from srt.wire import MESSAGE_BYTES_MAX, Wire
+from tests.frame_data import AGENTS, frame, groups_of, stream, whole_frames
 
 ME, UP, OTHER = (Ref(bytes([200 + n]) * 16, f"up{n}", 1) for n in range(3))
 CHILDREN = [Ref(bytes([n]) * 16, f"child{n}", 1) for n in range(4)]
@@ -42,8 +66,8 @@ class Vertex:
     def give(self, child: Ref, whole: WholeFrame) -> list[Any]:
         return [
             effect
-            for chunk in chunks_of(whole)
-            for effect in self.core.handle(Received(child, chunk), self.instant)
+            for part in messages_of(whole)
+            for effect in self.core.handle(Received(child, part), self.instant)
         ]
 
     def hear(self, message: Any, sender: Ref = UP) -> list[Any]:
@@ -56,9 +80,7 @@ class Vertex:
 
 
 def frames(effects: list[Any], to: Ref = UP) -> list[WholeFrame]:
-    assembly = Assembly(1 << 30)
-    sent = [assembly.take(one.message) for one in effects if isinstance(one.message, Frame) and one.to == to]
-    return [one for one in sent if one is not None]
+    return whole_frames(one.message for one in effects if isinstance(one, Send) and one.to == to)
 
 
 def content_of(whole: WholeFrame) -> Content:
@@ -164,28 +186,120 @@ def test_after_a_change_of_parent_it_sends_again_unchanged_and_alone() -> None:
     assert not vertex.core._solo
 
 
-def test_when_memory_is_short_the_oldest_frames_are_forgotten_and_their_senders_told() -> None:
-    vertex = Vertex(pending_max=2)
-    told: list[Any] = []
-    for number in range(4):
+def test_frames_without_an_answer_are_forgotten_and_their_senders_told() -> None:
+    vertex = Vertex()
+    for number in range(2):
         vertex.give(CHILDREN[0], frame(number, {stream(0): (number, number + 1)}))
-        vertex.now += 1
-        told += [one for one in vertex.core.handle(WAKE, vertex.instant) if isinstance(one.message, Nack)]
-    assert told == [Send(CHILDREN[0], Nack((0,))), Send(CHILDREN[0], Nack((1,)))]
+        vertex.shipped()
     vertex.now += vertex.core.options.forget_after_s
-    assert vertex.core.handle(WAKE, vertex.instant) == [Send(CHILDREN[0], Nack((n,))) for n in (2, 3)]
-    assert vertex.core.counters.forgotten == 4
+    assert vertex.core.handle(WAKE, vertex.instant) == [Send(CHILDREN[0], Nack((n,))) for n in (0, 1)]
+    assert vertex.core.counters.forgotten == 2
     assert vertex.budget.used_bytes < 10_000
+
+
+def test_with_half_of_what_may_be_in_flight_it_merges_on_and_with_most_of_it_holds_its_children() -> None:
+    vertex = Vertex(pending_max=4)
+    for number in range(3):
+        vertex.give(CHILDREN[0], frame(number, {stream(0): (number, number + 1)}, {10: {"/a": 1}}))
+        assert bool(vertex.shipped()) == (number < 3)
+    assert vertex.give(CHILDREN[0], frame(3, {stream(0): (3, 4)}, {10: {"/a": 1}})) == []
+    assert vertex.shipped() == []
+    effects = vertex.give(CHILDREN[1], frame(1, {stream(1): (0, 1)}, solo=True))
+    assert len(frames(effects)) == 1, "what goes alone goes on"
+    assert effects[1:] == [HoldChildren()]
+    told = vertex.give(CHILDREN[1], frame(2, {stream(1): (1, 2)}, solo=True))
+    assert told[0] == Send(CHILDREN[0], Nack((0,))), "the oldest is forgotten beyond the limit"
+    effects = vertex.hear(Ack((3, 4, 5)))
+    assert effects[:2] == [Send(CHILDREN[0], Ack((1, 2))), Send(CHILDREN[1], Ack((1,)))]
+    assert groups_of(content_of(frames(effects)[0]), 1, 10) == {"/a": 1}
+    assert effects[-1] == FreeChildren()
+    vertex.core.check()
 
 
 def test_bytes_on_their_way_are_bounded() -> None:
     vertex = Vertex(pending_bytes_max=2000)
     for number in range(20):
         groups = {f"/page{number}{n}": 1 for n in range(20)}
-        vertex.give(CHILDREN[0], frame(number, {stream(0): (number, number + 1)}, {10: groups}))
-        vertex.shipped()
+        alone = frame(number, {stream(0): (number, number + 1)}, {10: groups}, solo=True)
+        vertex.give(CHILDREN[0], alone)
         vertex.core.check()
     assert vertex.core.counters.forgotten > 5
+
+
+def test_while_the_parent_is_busy_it_merges_and_sends_nothing() -> None:
+    vertex = Vertex()
+    assert vertex.core.handle(ParentBusy(OTHER), vertex.instant) == []
+    vertex.give(CHILDREN[0], frame(1, {stream(0): (0, 1)}, {10: {"/a": 1}}))
+    assert len(vertex.shipped()) == 1, "another node's link says nothing"
+    vertex.core.handle(ParentBusy(UP), vertex.instant)
+    for number in range(2, 5):
+        vertex.give(CHILDREN[0], frame(number, {stream(0): (number - 1, number)}, {10: {"/a": 1}}))
+        assert vertex.shipped() == []
+    request = SyncRequest(stream(0), 3, -1, 77, 1, 5, "web1")
+    assert vertex.hear(Sync((request,)), CHILDREN[0]) == []
+    vertex.now += 100
+    assert not [one for one in vertex.core.handle(WAKE, vertex.instant) if one.to == UP]
+    effects = vertex.core.handle(ParentRoom(UP), vertex.instant)
+    (sent,) = frames(effects)
+    assert groups_of(content_of(sent), 1, 10) == {"/a": 3}
+    assert effects[-1] == Send(UP, Sync((request,)))
+
+
+def test_children_are_held_while_the_outbox_is_half_full_and_cannot_leave() -> None:
+    vertex = Vertex(frame_bytes_max=40_000)
+    vertex.core.handle(ParentBusy(UP), vertex.instant)
+    told = []
+    for number in range(20):
+        groups = {f"/page{number}{n}": 1 for n in range(30)}
+        whole = frame(number, {stream(0): (number, number + 1)}, {10: groups})
+        told += vertex.give(CHILDREN[0], whole)
+    assert told == [HoldChildren()]
+    vertex.now += 1
+    effects = vertex.core.handle(ParentRoom(UP), vertex.instant)
+    assert effects[-1] == FreeChildren()
+    assert sum(sum(groups_of(content_of(one), 1, 10).values()) for one in frames(effects)) == 600
+    vertex.core.check()
+
+
+def test_the_link_gets_a_burst_at_a_time_and_syncs_stay_behind_the_frames() -> None:
+    vertex = Vertex(burst_bytes=1)
+    vertex.core.handle(ParentBusy(UP), vertex.instant)
+    for number in range(3):
+        vertex.give(CHILDREN[0], frame(number, {stream(0): (number, number + 1)}, solo=True))
+    vertex.hear(Sync((SyncRequest(stream(0), 3, -1, 77, 1, 5, "web1"),)), CHILDREN[0])
+    vertex.now += 1
+    bursts = [vertex.core.handle(ParentRoom(UP), vertex.instant)]
+    for _ in range(2):
+        vertex.now = vertex.core.wake_at
+        bursts.append(vertex.core.handle(WAKE, vertex.instant))
+    assert [[type(one.message) for one in burst] for burst in bursts] == [[Frame], [Frame], [Frame, Sync]]
+
+
+def test_frames_in_flight_go_to_disk_when_memory_is_short_and_are_sent_again_from_there(
+    tmp_path: Path,
+) -> None:
+    vertex = Vertex()
+    budget = Budget(BudgetOptions(memory_max=60_000, spill_dir=str(tmp_path)))
+    vertex.core = Reducer(ME, budget, ReducerOptions(), Options.tiny())
+    vertex.core.handle(ParentChanged(UP), vertex.instant)
+    sent = []
+    for number in range(40):
+        groups = {f"/page{number}{n}": 1 for n in range(200)}
+        vertex.give(CHILDREN[0], frame(number, {stream(0): (number, number + 1)}, {10: groups}))
+        sent += vertex.shipped()
+    assert vertex.core._flight.size > 60_000
+    assert budget.used_bytes < 60_000
+    vertex.core.check()
+    again = frames(vertex.core.handle(ParentChanged(OTHER), vertex.instant), OTHER)
+    assert [one._replace(solo=True) for one in sent] == again
+    os.pwrite(budget.spill_file._file, b"rot" * 20_000, 0)  # type: ignore[union-attr]
+    effects = vertex.core.handle(ParentChanged(UP), vertex.instant)
+    lost = {number for one in effects if isinstance(one.message, Nack) for number in one.message.numbers}
+    assert lost
+    assert frames(effects) == [one for one in again if one.number - 1 not in lost]
+    vertex.hear(Ack(tuple(range(100))), UP)
+    vertex.core.check()
+    assert budget.spill_file.bytes_used == 0  # type: ignore[union-attr]
 
 
 def test_frames_that_are_not_sound_are_refused_whole() -> None:
@@ -198,23 +312,58 @@ def test_frames_that_are_not_sound_are_refused_whole() -> None:
     assert vertex.core.counters.refused == 1
 
 
-def test_nothing_is_applied_before_the_last_chunk() -> None:
+def test_nothing_is_applied_before_the_last_part() -> None:
     whole = frame(1, {stream(0): (0, 5)}, {10: {"/a": 1}, 20: {"/b": 1}})
-    first = Frame(1, 0, False, False, whole.spans, whole.panes, whole.runs[:1])
-    second = Frame(1, 1, True, False, (), (), whole.runs[1:])
+    (data,) = whole.parts()
+    first, second = Frame(1, 0, False, False, data[:100]), Frame(1, 1, True, False, data[100:])
+    sender = CHILDREN[0]
     for order in (
         [first],
         [second],
         [second, first],
         [first, first, first],
-        [first, Frame(2, 1, True, False)],
+        [first, Frame(2, 1, True, False, data[100:])],
+        [first, first, Frame(1, 1, True, False, data[101:])],
     ):
-        assembly = Assembly(1000)
-        assert [assembly.take(chunk) for chunk in order] == [None] * len(order)
-    assembly = Assembly(1000)
-    assert [assembly.take(chunk) for chunk in (second, first, second)] == [None, None, whole]
-    small = Assembly(first.runs[0].run.__len__() + 1)
-    assert (small.take(first), small.take(second), small.run_bytes) == (None, None, 0)
+        begun = Assemblies(1000, 1000, 5)
+        assert [begun.take(sender, part) for part in order] == [None] * len(order)
+    begun = Assemblies(1000, 1000, 5)
+    assert [begun.take(sender, part) for part in (second, first, second)] == [None, None, whole]
+    assert begun.held_bytes == 0
+    small = Assemblies(101, 1000, 5)
+    assert (small.take(sender, first), small.take(sender, second), small.dropped) == (None, None, 1)
+
+
+def test_begun_frames_are_bounded_and_the_oldest_goes() -> None:
+    for begun in (Assemblies(1000, 250, 9), Assemblies(1000, 1000, 2)):
+        whole = frame(1, {stream(0): (0, 5)}, {10: {f"/a{n}": 1 for n in range(30)}})
+        (data,) = whole.parts()
+        for sender in CHILDREN[:3]:
+            begun.take(sender, Frame(1, 0, False, False, data[:100]))
+        assert begun.held_bytes == 200
+        last = Frame(1, 1, True, False, data[100:])
+        assert [begun.take(sender, last) for sender in CHILDREN[:3]] == [None, whole, whole]
+
+
+def test_a_frame_that_cannot_be_put_together_is_refused_at_its_last_part() -> None:
+    vertex = Vertex()
+    assert vertex.hear(Frame(7, 1, False, False, b"x"), CHILDREN[0]) == []
+    assert vertex.hear(Frame(7, 2, True, False, b"x"), CHILDREN[0]) == [Send(CHILDREN[0], Nack((7,)))]
+    assert vertex.hear(Frame(8, 0, True, False, b"no body"), CHILDREN[0]) == [Send(CHILDREN[0], Nack((8,)))]
+
+
+def test_large_frames_travel_in_parts() -> None:
+    rng = random.Random(1)
+    groups = {rng.randbytes(15).hex(): 1 for n in range(70_000)}
+    whole = frame(1, {stream(0): (0, 5)}, {10: groups})
+    messages = messages_of(whole)
+    assert len(messages) > 1
+    assert all(
+        len(Wire(*FRAME_MESSAGES).encode(ForJob(bytes(16), one))) < MESSAGE_BYTES_MAX for one in messages
+    )
+    vertex = Vertex()
+    assert vertex.give(CHILDREN[0], whole) == []
+    assert groups_of(content_of(vertex.shipped()[0]), 1, 10) == groups
 
 
 def test_syncs_travel_behind_the_outbox_and_their_answers_find_back() -> None:
