@@ -172,6 +172,74 @@ _LINK_LEAST: dict[str, float] = {
 }
 
 
+@dataclass(frozen=True)
+class DirectoryOptions:
+    """The map that all nodes keep. Limits are per kind of entry, so that one kind cannot crowd out another."""
+
+    kind_entries_max: int = 16_384
+    kind_bytes_max: int = 16 << 20
+    """Of values, with 512 bytes for each entry."""
+    lifetime_max_s: float = 30 * 86_400.0
+    """An entry that ends, but later than this, is refused."""
+    fanout: int = 2
+    """Neighbours that are told of a change at once."""
+    sends: int = 3
+    """Random neighbours that a node tells of one change in all, beside the nearest two on the ring. What nobody tells is mended."""
+    push_s: float = 0.2
+    """Between two rounds of telling; changes that come meanwhile go together."""
+    again_s: float = 1.0
+    """The same while all that is to be told are entries told again, with nothing new but their version."""
+    hot_max: int = 4096
+    """Changes that are being told; of more than this the oldest are left to mending."""
+    mend_s: float = 4.0
+    """Between two comparisons with a random neighbour."""
+    mend_soon_s: float = 0.25
+    """The same while there is more to be mended than went into one."""
+    mend_hot_max: int = 32
+    """If a comparison brought no more than this, it is told on like a change; else everybody but this node knows it."""
+    batch_bytes: int = 64 << 10
+    """Entries in one message of changes."""
+    mend_bytes: int = 256 << 10
+    """Entries in one message of a comparison."""
+    answers_per_s: int = 64
+    """Answers to others' comparisons; more are not given."""
+    peer_answers_per_s: int = 8
+    durable_kinds: frozenset[int] = frozenset()
+    """Entries of these kinds are stored."""
+
+    def __post_init__(self) -> None:
+        problems = _below(self, _DIRECTORY_LEAST)
+        if self.sends < self.fanout:
+            problems.append(f"sends {self.sends} is below fanout {self.fanout}")
+        if self.push_s > self.again_s:
+            problems.append(f"push_s {self.push_s} is above again_s {self.again_s}")
+        if self.mend_soon_s > self.mend_s:
+            problems.append(f"mend_soon_s {self.mend_soon_s} is above mend_s {self.mend_s}")
+        if problems:
+            raise OptionsError("; ".join(problems))
+
+    @classmethod
+    def tiny(cls) -> DirectoryOptions:
+        """A few entries fill every message and every kind."""
+        return cls(kind_entries_max=12, kind_bytes_max=12 * 600, hot_max=3, batch_bytes=200, mend_bytes=300)
+
+
+_DIRECTORY_LEAST: dict[str, float] = {
+    "kind_entries_max": 1,
+    "kind_bytes_max": 1,
+    "lifetime_max_s": 1.0,
+    "fanout": 1,
+    "push_s": 0.01,
+    "hot_max": 1,
+    "mend_soon_s": 0.01,
+    "mend_hot_max": 0,
+    "batch_bytes": 1,
+    "mend_bytes": 1,
+    "answers_per_s": 1,
+    "peer_answers_per_s": 2,
+}
+
+
 def _below(options: object, least: dict[str, float]) -> list[str]:
     return [
         f"{name} is {getattr(options, name)}, below {bound}"
