@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import click
 
+from elfstream.durations import duration_s
 from elfstream.terminal import is_terminal
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]
@@ -27,16 +27,11 @@ class Duration(click.ParamType):  # type: ignore[type-arg]
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not isinstance(value, str) or value in self._words:
             return value
-        digits = value.rstrip("abcdefghijklmnopqrstuvwxyz")
-        unit = _UNITS.get(value[len(digits) :])
         try:
-            seconds = float(digits) * (unit or 0.0)
-        except ValueError:
-            unit, seconds = None, 0.0
-        if unit is None or not 0 <= seconds < 10 * 365 * 86400:
+            return duration_s(value)
+        except ValueError as error:
             also = "".join(f" or {word}" for word in self._words)
-            self.fail(f"{value!r} is no duration; write 500ms, 10s, 5m, 1h or 1d{also}", param, ctx)
-        return seconds
+            self.fail(f"{error}{also}", param, ctx)
 
 
 def follow_options(command: Command) -> Command:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from job.formats.declared import with_fields
 from job.formats.detection import Detection, as_logged, detect
 from job.formats.explanation import ExplainedStep, Explanation, explain
 from job.formats.format import Format
@@ -22,4 +23,5 @@ __all__ = [
     "find",
     "in_zone",
     "names",
+    "with_fields",
 ]
