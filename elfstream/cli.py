@@ -29,6 +29,7 @@ COMMANDS = {
     "explain-format": "elfstream.commands.explain_format",
     "formats": "elfstream.commands.formats",
     "demo": "elfstream.commands.demo",
+    "check": "elfstream.commands.check",
     "version": "elfstream.commands.version",
 }
 

@@ -45,8 +45,10 @@ NODE = (
         "nodes that run already; the same list on all nodes is fine, none is for the first one",
         f'["web1.example.net:{PORT}", "web2.example.net:{PORT}"]'),
     Key("data_dir", values.path, '"/var/lib/elfstream"', "positions in the logs, results, spilled groups; one per node"),
-    Key("log_level", one_of("debug", "info", "warning", "error"), '"info"', "debug, info, warning or error", reloads=True),
-    Key("log_format", one_of("text", "json"), '"text"', "of what the node writes to standard error: text or json",
+    Key("log_level", one_of("debug", "info", "warning", "error"), '"info"',
+        "how much the node writes to standard error: debug, info, warning or error",
+        reloads=True),
+    Key("log_format", one_of("text", "json"), '"text"', "how it is written: text, or json with an object per line",
         reloads=True),
 )  # fmt: skip
 
@@ -56,21 +58,22 @@ SOURCE = (
         '["/var/log/nginx/access.log*"]', reloads=True),
     Key("format", values.log_format, '"combined"',
         "a name of `elfstream formats`, or the server's own log_format or LogFormat string", reloads=True),
-    Key("server_config", values.path, "", "nginx.conf or httpd.conf, if `format` is the name of a format in it",
+    Key("server_config", values.path, "",
+        "the server's main file, if `format` is the name of a format in it",
         '"/etc/nginx/nginx.conf"', reloads=True),
     Key("read_from", one_of("end", "beginning"), '"end"',
         "where a file that is there already is begun, when it is first seen: end or beginning", reloads=True),
     Key("timezone", values.text, "", "of times that are logged without an offset; without it UTC", '"Europe/Berlin"',
         reloads=True),
-    Key("fields", values.declared_fields, "{}", "of JSON logs: types of further keys, else STRING",
+    Key("fields", values.declared_fields, "{}", "types of further keys of JSON logs; those that are not declared are STRING",
         '{ latency = "DOUBLE", "ctx.user" = "BIGINT" }', reloads=True),
 )  # fmt: skip
 
 LIMITS = (
     Key("memory_max", size(MEMORY_LEAST, 16 << 40), f'"{MEMORY_MAX}"',
-        "of groups and buffers; Python and what it loads take about 100 MiB more"),
+        "for groups and buffers; Python and what it loads take about 100 MiB more"),
     Key("spill_max", size(0, 1 << 50), f'"{SPILL_MAX}"', "disk in `data_dir` for groups that do not fit"),
-    Key("cpu_max_cores", values.number(0.1, 4096), "", "processor time per second; without it all cores", "2"),
+    Key("cpu_max_cores", values.number(0.1, 4096), "", "processors that the node may keep busy; without it all", "2"),
     Key("drain_max", duration(0.0, 3600.0), '"10s"', "how long a node that is told to stop goes on handing over its work",
         attribute="drain_max_s", reloads=True),
 )  # fmt: skip
@@ -78,10 +81,10 @@ LIMITS = (
 SECURITY = (
     Key("token_file", values.path, "", "a file with a secret that all nodes and clients share, not readable by others",
         '"/etc/elfstream/token"'),
-    Key("cert", values.path, "", "TLS: the certificate of this node and what leads to its authority, PEM",
+    Key("cert", values.path, "", "for TLS, the certificate of this node and what leads to its authority, PEM",
         '"/etc/elfstream/web1.pem"'),
-    Key("key", values.path, "", "TLS: its private key, PEM, not readable by others", '"/etc/elfstream/web1.key"'),
-    Key("ca", values.path, "", "TLS: the authority that has to have signed the certificates of others, PEM",
+    Key("key", values.path, "", "for TLS, its private key, PEM, not readable by others", '"/etc/elfstream/web1.key"'),
+    Key("ca", values.path, "", "for TLS, the authority that has to have signed the certificates of others, PEM",
         '"/etc/elfstream/ca.pem"'),
 )  # fmt: skip
 

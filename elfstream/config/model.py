@@ -144,12 +144,16 @@ class Problem(NamedTuple):
     message: str
     advice: str = ""
     severity: Literal["error", "warning"] = "error"
+    detail: str = ""
+    """Further lines, such as one of a log with a mark below it."""
 
     def __str__(self) -> str:
+        """Without `detail`: one line."""
         place = self.file if self.line is None else f"{self.file}:{self.line}"
+        severity = "warning: " if self.severity == "warning" else ""
         label = f"{self.key}: " if self.key else ""
         advice = f" {self.advice}" if self.advice else ""
-        return f"{place}: {label}{self.message}.{advice}"
+        return f"{place}: {severity}{label}{self.message}.{advice}"
 
 
 class ConfigError(Exception):

@@ -110,12 +110,7 @@ class _Reading:
         examined = Examined(config, (), self.places, numbers, frozenset(self.refused))
         if is_whole:
             self._apply_rules(examined)
-        return examined._replace(problems=tuple(sorted(self.problems, key=self._order)))
-
-    def _order(self, problem: Problem) -> tuple[bool, bool, str, int]:
-        """The main file first, line by line, then conf.d, then the environment."""
-        is_variable = problem.file == "environment"
-        return is_variable, problem.file != self.file, problem.file, problem.line or 0
+        return examined._replace(problems=tuple(sorted(self.problems, key=lambda one: order(one, self.file))))
 
     # problems
 
@@ -295,6 +290,11 @@ def _default(of: type[NodeConfig], name: str) -> Any:
 
 def _is_table(value: Any) -> bool:
     return isinstance(value, dict) or (isinstance(value, list) and bool(value) and isinstance(value[0], dict))
+
+
+def order(problem: Problem, main: str) -> tuple[bool, bool, str, int]:
+    """The main file first, line by line, then conf.d, then the environment."""
+    return problem.file == "environment", problem.file != main, problem.file, problem.line or 0
 
 
 def _is_about(problem: Problem, file: str, key: str) -> bool:

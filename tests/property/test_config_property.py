@@ -17,11 +17,11 @@ from elfstream.config.toml_lines import KeyPath, key_lines
 GOLDEN = Path(__file__).parents[1] / "golden" / "config_errors.txt"
 SEEDS = [entry.split("\n", 1)[1].split("\n---\n")[0] for entry in GOLDEN.read_text("utf-8").split("=== ")[1:]]
 PIECES = [
-    "[node]\n", "[limits]\n", "[security]\n", "[[sources]]\n", "[sources.fields]\n", "[[", "]]", "[", "]", "{", "}", "=", ",",
-    '"', "'", '"""', "'''", "\\", "\n", "\r\n", "#", ".", "$",
-    "${HOME}", "${X:-}", "$${", "name", "listen = ", "paths = ",
-    "format = ", "fields = ", "join = ", "token_file = ", "server_config = ", "timezone = ", "memory_max = ", 
-    "cpu_max_cores = ", "drain_max = ", '"0.0.0.0:0"', '"[::]"', '"/dev/null"', '"."', "1e999", "-inf", "nan", "2024-05-01", "07:30:00", "0x1F",
+    "[node]\n", "[limits]\n", "[security]\n", "[[sources]]\n", "[sources.fields]\n", "[[", "]]", "[", "]", "{", "}",
+    "=", ",", '"', "'", '"""', "'''", "\\", "\n", "\r\n", "#", ".", "$", "${HOME}", "${X:-}", "$${", "name", "listen = ",
+    "paths = ", "format = ", "fields = ", "join = ", "token_file = ", "server_config = ", "timezone = ", "memory_max = ",
+    "cpu_max_cores = ", "drain_max = ", '"0.0.0.0:0"', '"[::]"', '"/dev/null"', '"."', "1e999", "-inf", "nan", "2024-05-01",
+    "07:30:00", "0x1F",
     "9" * 400, "true", "\u2028", "é", "\x00", "\x7f", '"$status"', '"%h"', '"\\ud7ff"', '"\\u0000"',
 ]  # fmt: skip
 
