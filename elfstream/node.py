@@ -89,6 +89,8 @@ class NodeCore:
         self.ref, self.ring, self.trees, self.agent = ring.ref, ring, trees, agent
         self.vertices = Vertices(ring.ref, trees, budget, options.reducer, sizes)
         self.masters = Masters(ring.ref, ring, trees, budget, rng, stored, options.masters, sizes)
+        self.unsound_news = 0
+        """What trees carried down that cannot be read."""
         self._tokens: dict[int, tuple[str, int]] = {}
         """Writes on their way, by the token given to the driver: the store and the token of its owner."""
         self._token = 0
@@ -216,8 +218,14 @@ class NodeCore:
         self._children(key)
 
     def _tell_agent(self, key: bytes, news: bytes) -> None:
-        if news and self.agent is not None and key in self.agent.jobs:  # a new root has none at first
-            self._to_agent(JobTold(key, _News.decode(news)))
+        if not news or self.agent is None or key not in self.agent.jobs:
+            return  # a new root has none at first
+        try:
+            told = _News.decode(news)
+        except msgspec.DecodeError:
+            self.unsound_news += 1
+        else:
+            self._to_agent(JobTold(key, told))
 
     # the stores
 

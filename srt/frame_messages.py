@@ -97,7 +97,7 @@ class PaneRun(msgspec.Struct, frozen=True, array_like=True):
     revision: U63
     start_us: I63
     table: Annotated[int, Meta(ge=0, le=255)]
-    run: bytes
+    run: Annotated[bytes, Meta(max_length=PARTS_MAX * PART_BYTES)]
 
 
 class FrameBody(msgspec.Struct, frozen=True, array_like=True):
