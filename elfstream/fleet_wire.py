@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from master.group_messages import GROUP_MESSAGES, Append, SnapshotPart
+from srt.directory_messages import DIRECTORY_MESSAGES
 from srt.frame_messages import FRAME_MESSAGES, ForJob, Up
 from srt.wire import Wire
 
-FLEET_MESSAGES: tuple[type, ...] = (*FRAME_MESSAGES, *GROUP_MESSAGES)
+FLEET_MESSAGES: tuple[type, ...] = (*FRAME_MESSAGES, *GROUP_MESSAGES, *DIRECTORY_MESSAGES)
 """Those beside the messages that `srt/wire.py` knows itself."""
 
 

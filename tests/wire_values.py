@@ -35,6 +35,8 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
             values(kind.item_type), min_size=least, max_size=max(least, min(kind.max_length or 3, 3))
         )
         return found.map(tuple) if isinstance(kind, Inspect.VarTupleType) else found
+    if isinstance(kind, Inspect.TupleType):
+        return st.tuples(*(values(part) for part in kind.item_types))
     if isinstance(kind, Inspect.UnionType):
         return st.one_of(*(values(part) for part in kind.types))
     assert isinstance(kind, Inspect.StructType), kind
@@ -61,6 +63,8 @@ def sample(kind: Any) -> Any:
         return [sample(kind.item_type)]
     if isinstance(kind, Inspect.VarTupleType):
         return (sample(kind.item_type),)
+    if isinstance(kind, Inspect.TupleType):
+        return tuple(sample(part) for part in kind.item_types)
     if isinstance(kind, Inspect.UnionType):
         return sample(next(part for part in kind.types if not isinstance(part, Inspect.NoneType)))
     assert isinstance(kind, Inspect.StructType), kind

@@ -98,6 +98,8 @@ def unbounded(kind: Any, where: str) -> list[str]:
         return inner if kind.max_length is not None else [where, *inner]
     if isinstance(kind, msgspec.inspect.UnionType):
         return [text for part in kind.types for text in unbounded(part, where)]
+    if isinstance(kind, msgspec.inspect.TupleType):
+        return [text for part in kind.item_types for text in unbounded(part, where)]
     if isinstance(kind, msgspec.inspect.IntType):
         return [] if kind.ge is not None and (kind.le is not None or kind.lt is not None) else [where]
     if isinstance(kind, msgspec.inspect.FloatType):
