@@ -35,6 +35,7 @@ class Job:
     numbers: dict[int, Stream] = field(default_factory=dict)
     """Streams by the numbers of their pieces."""
     asking: list[SyncRequest] = field(default_factory=list)
+    emit_s: float = 0.5
     refused: dict[int, tuple[str, float]] = field(default_factory=dict)
     """Feeds that this agent cannot run: why, and when that was last said."""
 
@@ -48,7 +49,8 @@ class Job:
         if endless and not revisions[0].split:
             return newest, -1
         first = self.book.panes(stream.id.revision)[0]
-        start = journal.greatest_before(first if endless else max(first, self.horizon_us)).number
+        reach_us = revisions[0].read_us if endless else max(first, self.horizon_us)
+        start = journal.greatest_before(reach_us).number
         split = revisions[0].split and newest > start
         return start, newest if split else -1
 

@@ -59,7 +59,6 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class StreamsOptions:
-    emit_s: float = 0.5
     advance_bytes_max: int = 64 * MIB
     fold_bytes_max: int = 64 * MIB
     folds_max: int = 2
@@ -100,6 +99,7 @@ class Streams:
         self._advance: Advance | None = None
         self._more = False
         self._advance_at_s = 0.0
+        """Not before."""
         self._stalled_until_s = 0.0
         self._complete_us = 0
         """When everything there was had been read, the last time."""
@@ -119,7 +119,7 @@ class Streams:
         if not self._ready:
             return min(times)
         if self._advance is None and self.jobs and not self._somebody_joins():
-            times.append(self._advance_at_s)
+            times.append(self._advance_due_s)
         if self._stalled_until_s > self._now.s:
             times.append(self._stalled_until_s)
         for job in self.jobs.values():
@@ -218,6 +218,8 @@ class Streams:
     def _take_book(self, job: Job, book: PlanBook) -> None:
         job.book = book
         newest = book.revisions[-1] if book.revisions else None
+        if newest is not None:
+            job.emit_s = newest.settings.emit_us / 1e6
         if newest is not None and newest.timing != job.timing:
             job.timing = newest.timing
             job.marks = SourceWatermark(newest.timing)
@@ -425,9 +427,15 @@ class Streams:
 
     # the frontier
 
+    @property
+    def _advance_due_s(self) -> float:
+        """When to read on: at the emit of a job, or at once if there is more than the last time took."""
+        soonest_s = min([job.emit_at_s for job in self.jobs.values()], default=NEVER)
+        return max(self._advance_at_s, -NEVER if self._more else soonest_s)
+
     def _ask_to_advance(self) -> None:
         """A8: reads on only while some stream can send what is read."""
-        if self._advance is not None or self._now.s < self._advance_at_s:
+        if self._advance is not None or self._now.s < self._advance_due_s:
             return
         if self._somebody_joins():
             return
@@ -436,11 +444,11 @@ class Streams:
         for job in self.jobs.values():
             due = self._more or self._now.s >= job.emit_at_s
             if due:
-                job.emit_at_s = self._now.s + self.options.emit_s
+                job.emit_at_s = _next_tick(self._now.s, job.emit_s)
             for stream in job.streams.values():
                 if self._joins(stream, frontier.number):
                     specs.append(job.spec(stream, frontier.number, due and stream.has_room))
-        self._advance_at_s = self._now.s + self.options.emit_s
+        self._advance_at_s = self._now.s + self.options.retry_s if self._more else self._now.s
         if any(spec.deliver for spec in specs):
             self._token += 1
             self._advance = Advance(self._token, frontier.files, tuple(specs), self.options.advance_bytes_max)
@@ -553,3 +561,8 @@ class Streams:
         if self.released is None or floor > self.released.number:
             self.released = self.journal.durable[floor]
             self._out.append(Release(self.released.files))
+
+
+def _next_tick(now_s: float, every_s: float) -> float:
+    """The next multiple: so that the jobs of an agent with the same emit share their cuts."""
+    return max((now_s // every_s + 1) * every_s, now_s + every_s / 1000)

@@ -14,6 +14,7 @@ import msgspec
 
 from job.errors import JobError
 from job.plan import Plan
+from job.settings import Settings
 from job.watermark import Timing
 from job.window import pane_us
 
@@ -51,15 +52,19 @@ class Revision(msgspec.Struct, frozen=True, array_like=True):
     """The revision whose streams fill its panes: itself, or an earlier one of the same row phase."""
     pane_us: int
     """The length of those panes; 0: one endless pane."""
-    delay_us: int = 2_000_000
-    idle_us: int = 5_000_000
-    lateness_us: int = 60_000_000
-    split: bool = False
-    """Whether agents read what lies before the present in a lane of its own."""
+    settings: Settings = Settings()
+    """In force from this revision on; of a job those of its last one."""
+    read_us: int = ALWAYS
+    """With an endless window and `since`: what was logged from about then on counts, too."""
 
     @property
     def timing(self) -> Timing:
-        return Timing(self.delay_us, self.idle_us, self.lateness_us)
+        return self.settings.timing
+
+    @property
+    def split(self) -> bool:
+        """Whether agents read what lies before the present in a lane of its own."""
+        return self.settings.since_us > 0
 
     @property
     def size_us(self) -> int:
@@ -75,7 +80,7 @@ class Revision(msgspec.Struct, frozen=True, array_like=True):
         """The start of the earliest window that is not beyond the allowed lateness at that watermark."""
         if not self.slide_us:
             return ALWAYS
-        beyond = watermark_us - self.lateness_us - self.size_us
+        beyond = watermark_us - self.settings.lateness_us - self.size_us
         return beyond // self.slide_us * self.slide_us + self.slide_us
 
 
@@ -161,9 +166,9 @@ class PlanBook(msgspec.Struct, frozen=True, array_like=True):
         self,
         start_us: int,
         plan: Plan,
-        timing: Timing = Timing(),  # noqa: B008 - frozen
-        split: bool = False,
+        settings: Settings = Settings(),  # noqa: B008 - frozen
         own_feed: bool = False,
+        read_us: int = ALWAYS,
     ) -> Revision:
         """The next revision, fed by the streams there are if only the result phase differs (unless `own_feed`)."""
         last = self.revisions[-1] if self.revisions else None
@@ -174,9 +179,7 @@ class PlanBook(msgspec.Struct, frozen=True, array_like=True):
         fits = last is not None and pane % (last.pane_us or 1) == 0 and start_us >= self.panes(last.feed)[0]
         if last is not None and fits and not own_feed and _same_rows(last.plan, plan):
             feed, pane = last.feed, last.pane_us
-        return Revision(
-            number, start_us, plan, feed, pane, timing.delay_us, timing.idle_us, timing.lateness_us, split
-        )
+        return Revision(number, start_us, plan, feed, pane, settings, read_us)
 
     def add(self, revision: Revision, horizon_us: int) -> PlanBook:
         """The book with one more revision. Raises PlanBookError, or BookFull when it has to wait."""

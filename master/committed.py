@@ -16,24 +16,34 @@ from cbt.errors import MemoryCapError, SpillError
 from cbt.options import Options as TreeOptions
 from cbt.tree import Tree
 from job.plan_book import ALWAYS, NEVER_US, REVISIONS_MAX, PlanBook, PlanBookError, Revision, covering
+from job.settings import Settings
 from master.entries import (
     FINAL,
     WITHDRAWN,
     Drain,
     Entry,
+    Era,
     Forget,
     FrameEntry,
     Part,
     PlanEntry,
+    PlanText,
     Publish,
     Reg,
+    Remove,
+    Stop,
     decode_entry,
 )
+from master.requests import Coverage
 from srt.content import Content
 from srt.errors import ContentError
 from srt.frame_messages import HISTORY, LIVE, Counters, PaneLines, Span, StreamId
 
 RUN_BYTES_MAX = 1 << 30
+EMPTY_ROW_MAX = 10_000
+"""Windows without lines that are shown one after the other; further ones are left out until there are lines again."""
+ERA_INDEX_BITS = 40
+ERA_EDITION_BITS = 20
 WindowKey = tuple[int, int]
 """(start, end), microseconds; (0, NEVER_US) is the endless one."""
 
@@ -58,7 +68,7 @@ class WindowState(msgspec.Struct, array_like=True):
     """A window that may still be published."""
 
     count: int = 0
-    """How often it was."""
+    """Its last edition; 0: it was not published."""
     status: str = ""
     changed: bool = True
     """Its content is not that of its last publication."""
@@ -69,10 +79,11 @@ class WindowPublished(NamedTuple):
     no rows; they are the receiver's."""
 
     log_index: int
+    """Of the entry, and above its 40 lower bits the era: it ascends also when entries were lost."""
     start_us: int
     end_us: int
     edition: int
-    """n: how often it was published, this time included."""
+    """n: how often it was published, this time included; more after entries were lost."""
     status: str
     agents: int
     missing: tuple[str, ...]
@@ -80,6 +91,8 @@ class WindowPublished(NamedTuple):
     """None: the window is withdrawn, no plan has it any more."""
     tables: dict[int, Tree]
     lines: int
+    coverage: Coverage
+    published_us: int
 
 
 @dataclass
@@ -111,10 +124,23 @@ class Committed:
         self.windows: dict[WindowKey, WindowState] = {}
         self.horizon_us = ALWAYS
         """Windows that start earlier are final, published and beyond their allowed lateness. Never falls."""
-        self.draining = False
+        self.texts: dict[int, PlanText] = {}
+        """Of the revisions in the book and of those in `past`."""
+        self.problems: dict[int, str] = {}
+        """Of the same revisions: why an agent could not run it."""
+        self.draining = self.stopped = self.removed = False
+        self.created_us = self.changed_us = 0
+        """Wall clock of the leader at the first plan, and at the last change of the job."""
+        self.era = self.history = 0
+        """How often the lineage changed since the first plan, and which it is."""
+        self.filled_us = ALWAYS
+        """Windows that start earlier were looked at, whether they are empty."""
+        self.empty_row = 0
         self.counts = Counts()
         self.closed = Counters()
         """Of streams that are closed."""
+        self.totals = Counters()
+        """Of all streams."""
         self.content = self._empty()
         self._parts: list[bytes] = []
         """Of an entry that is not whole yet."""
@@ -140,25 +166,13 @@ class Committed:
             if entry is None:
                 return []
         self._parts = []
-        done: list[WindowPublished] | None
-        if isinstance(entry, FrameEntry):
-            done = self._frame(entry)
-        elif isinstance(entry, Reg):
-            done = self._register(entry)
-        elif isinstance(entry, PlanEntry):
-            done = self._plan(entry.revision)
-        elif isinstance(entry, Publish):
-            done = self._publish(entry)
-        elif isinstance(entry, Forget):
-            done = self._forget(entry.agent)
-        elif isinstance(entry, Drain):
-            done = self._drain(entry)
-        else:
-            done = None  # a part of parts
+        done = self._life(entry) if isinstance(entry, Drain | Stop | Remove | Era) else self._content(entry)
         if done is None:
             self.counts.void += 1
             return []
-        self._close()
+        if not self.stopped:
+            self._fill()
+            self._close()
         return done
 
     def _joined(self, part: Part) -> Entry | None:
@@ -170,6 +184,38 @@ class Committed:
             return None
         self._parts.append(part.data)
         return decode_entry(b"".join(self._parts)) if part.last else None
+
+    def _content(self, entry: Entry) -> list[WindowPublished] | None:
+        if self.stopped:
+            return None
+        if isinstance(entry, FrameEntry):
+            return self._frame(entry)
+        if isinstance(entry, Reg):
+            return self._register(entry)
+        if isinstance(entry, PlanEntry):
+            return self._plan(entry)
+        if isinstance(entry, Publish):
+            return self._publish(entry)
+        return self._forget(entry.agent) if isinstance(entry, Forget) else None  # a part of parts
+
+    def _life(self, entry: Drain | Stop | Remove | Era) -> list[WindowPublished] | None:
+        """What becomes of the job as a whole."""
+        if isinstance(entry, Era):
+            if entry.history == self.history:
+                return None
+            self.era, self.history = self.era + 1, entry.history
+            return []
+        if self.removed or (self.stopped and not isinstance(entry, Remove)):
+            return None
+        if isinstance(entry, Drain):
+            if self.draining:
+                return None
+            self.draining = True
+        else:
+            self.stopped = True
+            self.removed = isinstance(entry, Remove)
+        self.changed_us = max(self.changed_us, entry.made_us)
+        return []
 
     def _register(self, entry: Reg) -> list[WindowPublished] | None:
         live = StreamId(entry.revision, entry.agent, LIVE)
@@ -191,12 +237,6 @@ class Committed:
             return None
         self.roster[agent] = False
         self._reach.clear()
-        return []
-
-    def _drain(self, entry: Drain) -> list[WindowPublished] | None:
-        if self.draining:
-            return None
-        self.draining = True
         return []
 
     def _frame(self, entry: FrameEntry) -> list[WindowPublished] | None:
@@ -223,6 +263,7 @@ class Committed:
         state, mark = self.streams[span.stream], span.watermark_us
         state.next = span.end
         state.counters = state.counters + span.counters
+        self.totals = self.totals + span.counters
         if mark is not None and (state.watermark_us is None or mark > state.watermark_us):
             state.watermark_us = mark
         self._reach.pop(span.stream.revision, None)
@@ -269,11 +310,13 @@ class Committed:
 
     # plans
 
-    def _plan(self, revision: Revision) -> list[WindowPublished] | None:
+    def _plan(self, entry: PlanEntry) -> list[WindowPublished] | None:
+        revision = entry.revision
         try:
             self.book = self.book.add(revision, self.plan_horizon_us)
         except PlanBookError:
             return None
+        self._note_text(entry)
         self._reach.clear()
         for key in list(self.content.lines):
             if not self.book.keeps(*key):
@@ -289,6 +332,34 @@ class Committed:
             if feed == revision.feed:
                 self._touch(feed, pane)
         return []
+
+    def _note_text(self, entry: PlanEntry) -> None:
+        known = {one.number for one in (*self.past, *self.book.revisions)}
+        self.texts[entry.revision.number] = entry.text
+        if entry.failed:
+            self.problems[entry.failed] = entry.problem
+        self.texts = {number: text for number, text in self.texts.items() if number in known}
+        self.problems = {number: text for number, text in self.problems.items() if number in known}
+        self.created_us = self.created_us or entry.text.made_us
+        self.changed_us = max(self.changed_us, entry.text.made_us)
+        self.history = self.history or entry.history
+        self.filled_us = min(self.filled_us, entry.revision.start_us)
+
+    @property
+    def settings(self) -> Settings:
+        """Those in force."""
+        return self.book.revisions[-1].settings if self.book.revisions else Settings()
+
+    @property
+    def drained(self) -> bool:
+        """Whether all sources were read to their end, and all windows are final."""
+        feed = self.book.feeds[-1] if self.book.feeds else 0
+        agents = [agent for agent, on in self.roster.items() if on]
+        return (
+            self.draining
+            and all((self.agent_reach(feed, agent) or 0) >= NEVER_US for agent in agents)
+            and all(state.status == FINAL and not state.changed for state in self.windows.values())
+        )
 
     @property
     def endless(self) -> bool:
@@ -345,7 +416,7 @@ class Committed:
     def _publish(self, entry: Publish) -> list[WindowPublished] | None:
         key = (entry.start_us, entry.end_us)
         state = self.windows.get(key)
-        if state is None or entry.count != state.count + 1:
+        if state is None or entry.count != self.next_edition(state):
             return None
         owner = self.window_owner(key)
         if (entry.status == WITHDRAWN) != (owner is None) or (
@@ -356,11 +427,35 @@ class Committed:
         tables, lines = ({}, 0) if owner is None else self.window_tables(owner, key)
         if owner is None:
             state.status = FINAL  # nothing more will be said of it until a plan has it again
+        index = (self.era << ERA_INDEX_BITS) + self.index
+        covered = self.coverage(entry.agents, entry.missing)
         return [
             WindowPublished(
-                self.index, *key, entry.count, entry.status, entry.agents, entry.missing, owner, tables, lines
+                index,
+                *key,
+                entry.count,
+                entry.status,
+                entry.agents,
+                entry.missing,
+                owner,
+                tables,
+                lines,
+                covered,
+                entry.made_us,
             )
         ]
+
+    def next_edition(self, state: WindowState) -> int:
+        """Beyond every one that readers may have seen."""
+        return max(state.count, self.era << ERA_EDITION_BITS) + 1
+
+    def coverage(self, agents: int, missing: tuple[str, ...]) -> Coverage:
+        """Lines that were read once more for another plan count once more."""
+        all_of = self.totals
+        return Coverage(
+            agents, missing, all_of.lines, all_of.rows, all_of.filtered, all_of.rejected,
+            all_of.late + self.counts.late, all_of.lost_bytes, all_of.shed,
+        )  # fmt: skip
 
     def window_tables(self, owner: Revision, key: WindowKey) -> tuple[dict[int, Tree], int]:
         """The merged tables and the lines of a window; blocks are shared. O(panes + blocks)."""
@@ -378,6 +473,44 @@ class Committed:
                         problem  # the groups are in the tree; whoever feeds us must slow down
                     )
         return tables, lines
+
+    def _fill(self) -> None:
+        """Windows without lines that everybody has passed are shown, too, if they are wanted: at most EMPTY_ROW_MAX in a
+        row, and none behind the last line of a job that is drained. O(open windows) where they are wanted."""
+        if not any(revision.settings.empty for revision in self.book.revisions):
+            return
+        for revision in self.book.revisions:
+            end, mark = self.book.end_us(revision.number), self.reach(revision.feed)
+            if revision.start_us >= end or self.filled_us >= end or not revision.slide_us:
+                continue
+            if mark is None:
+                return
+            known = sorted(start for start, _ in self.windows)
+            last = mark - revision.size_us if mark < NEVER_US else max(known, default=ALWAYS)
+            first = max(self.filled_us, self.horizon_us, revision.start_us)
+            if first == ALWAYS and known:
+                first = known[0]
+            if first > ALWAYS:
+                self.filled_us = self._fill_from(revision, first, min(last, end - 1), known)
+            if last < end:
+                return
+
+    def _fill_from(self, revision: Revision, first: int, last: int, known: list[int]) -> int:
+        """Marks the empty windows of [first, last]; returns where to go on."""
+        slide = revision.slide_us
+        start = -(-first // slide) * slide
+        while start <= last:
+            key = (start, start + revision.size_us)
+            if key in self.windows:
+                self.empty_row = 0
+            elif not revision.settings.empty or self.empty_row >= EMPTY_ROW_MAX:
+                later = [at for at in known if start < at <= last]
+                start = (min(later) if later else last // slide * slide + slide) - slide
+            else:
+                self.empty_row += 1
+                self.windows[key] = WindowState()
+            start += slide
+        return max(first, start)
 
     # what is over
 

@@ -29,8 +29,25 @@ class FrameEntry(msgspec.Struct, frozen=True, array_like=True, tag="frame"):
     runs: tuple[PaneRun, ...]
 
 
+class PlanText(msgspec.Struct, frozen=True, array_like=True):
+    """What a revision was made of, as its user wrote it; the settings are the revision's."""
+
+    name: str = ""
+    sql: str = ""
+    parameters: dict[str, bool | int | float | str | None] = {}
+    made_us: int = 0
+    """Wall clock of the leader."""
+
+
 class PlanEntry(msgspec.Struct, frozen=True, array_like=True, tag="plan"):
     revision: Revision
+    text: PlanText = PlanText()
+    history: int = 0
+    """Of the leader's lineage."""
+    failed: int = 0
+    """It goes back from this revision, which an agent could not run; 0: a user wanted it."""
+    problem: str = ""
+    """Why that could not be run."""
 
 
 class Publish(msgspec.Struct, frozen=True, array_like=True, tag="publish"):
@@ -45,6 +62,8 @@ class Publish(msgspec.Struct, frozen=True, array_like=True, tag="publish"):
     """On the roster."""
     missing: tuple[str, ...] = ()
     """Names of the agents that have not reached its end, at most a thousand of them."""
+    made_us: int = 0
+    """Wall clock of the leader."""
 
 
 class Forget(msgspec.Struct, frozen=True, array_like=True, tag="forget"):
@@ -56,6 +75,27 @@ class Forget(msgspec.Struct, frozen=True, array_like=True, tag="forget"):
 class Drain(msgspec.Struct, frozen=True, array_like=True, tag="drain"):
     """Agents read their sources to the end as of now; then all windows become final."""
 
+    made_us: int = 0
+
+class Stop(msgspec.Struct, frozen=True, array_like=True, tag="stop"):
+    """Nothing is taken any more: what is published stays as it is."""
+
+    made_us: int = 0
+
+
+class Remove(msgspec.Struct, frozen=True, array_like=True, tag="remove"):
+    """Whoever applies this lets go of everything that there is of the job."""
+
+    made_us: int = 0
+
+
+class Era(msgspec.Struct, frozen=True, array_like=True, tag="era"):
+    """The first entry of a leader whose lineage is another than that of the leader before: committed entries may be gone,
+    with what readers saw. Indexes and editions go on beyond all that may have been."""
+
+    history: int
+    """Of the lineage."""
+
 
 class Part(msgspec.Struct, frozen=True, array_like=True, tag="part"):
     """A piece of an entry that is too large for one position of the log; the state changes with the last. Whatever else
@@ -66,7 +106,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True, tag="part"):
     data: bytes
 
 
-Entry = Reg | FrameEntry | PlanEntry | Publish | Forget | Drain | Part
+Entry = Reg | FrameEntry | PlanEntry | Publish | Forget | Drain | Stop | Remove | Era | Part
 PART_BYTES = 1 << 20
 """A longer entry is cut."""
 _encoder = msgspec.msgpack.Encoder()

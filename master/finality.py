@@ -11,20 +11,17 @@ from dataclasses import dataclass
 from job.plan_book import NEVER_US, Revision
 from master.committed import Committed, WindowKey, WindowState
 from master.entries import FINAL, TENTATIVE, WITHDRAWN, Publish
+from srt.automaton import Instant
 
 MISSING_MAX = 1000
 
 
 @dataclass(frozen=True)
 class FinalityOptions:
-    deadline_s: float = 10.0
-    """After the first agent passed the end of a window it is published, final or not."""
-    emit_s: float = 0.5
-    """The least time between two publications of a window that changed: late lines are gathered."""
-    expect: int = 0
-    """Agents to wait for at the start of a job."""
+    """What the settings of a job do not say."""
+
     grace_s: float = 3.0
-    """How long to wait for them."""
+    """How long to wait for the agents that are expected."""
     publish_max: int = 256
     """Windows in one group commit."""
 
@@ -42,6 +39,8 @@ class Finality:
         self._led_s = 0.0
         self._look = False
         self._deadline_s = float("inf")
+        self.held = False
+        """Nothing is published: those that finish windows have enough to do."""
 
     @property
     def wake_at(self) -> float:
@@ -68,9 +67,15 @@ class Finality:
         self._waiting = {(one.start_us, one.end_us) for one in entries if isinstance(one, Publish)}
         self._look = True
 
-    def due(self, now_s: float) -> list[Publish]:
+    def hold(self, held: bool) -> None:
+        """Begins or ends to hold back what is to be published."""
+        self._look = self._look or self.held
+        self.held = held
+
+    def due(self, now: Instant) -> list[Publish]:
         """What to append now. O(windows that are open) after a change of state or at a deadline, else O(1)."""
-        if not self._look and now_s < self._deadline_s:
+        now_s = now.s
+        if self.held or self._committed.stopped or (not self._look and now_s < self._deadline_s):
             return []
         self._look = False
         self._deadline_s = float("inf")
@@ -81,7 +86,7 @@ class Finality:
             state = self._committed.windows[key]
             if key in self._waiting or len(found) >= self._options.publish_max:
                 continue
-            entry = self._entry(key, state, now_s)
+            entry = self._entry(key, state, now)
             if entry is not None:
                 self._waiting.add(key)
                 self._published[key] = now_s
@@ -90,8 +95,8 @@ class Finality:
 
     def _started(self, now_s: float) -> bool:
         """F4: waits for the agents that are expected, for a while."""
-        known = len(self._committed.roster)
-        if known >= max(self._options.expect, 1) and self._options.expect:
+        expect = self._committed.settings.expect
+        if 0 < expect <= len(self._committed.roster):
             return True
         ready_s = self._led_s + self._options.grace_s
         if now_s >= ready_s or any(state.count for state in self._committed.windows.values()):
@@ -99,23 +104,23 @@ class Finality:
         self._deadline_s = ready_s
         return False
 
-    def _entry(self, key: WindowKey, state: WindowState, now_s: float) -> Publish | None:
-        owner = self._committed.window_owner(key)
+    def _entry(self, key: WindowKey, state: WindowState, now: Instant) -> Publish | None:
+        owner, now_s = self._committed.window_owner(key), now.s
         if owner is None:
-            return self._made(key, state, WITHDRAWN, None) if state.changed else None
+            return self._made(key, state, WITHDRAWN, None, now) if state.changed else None
         if self._committed.complete(key):
             if not state.changed and state.status == FINAL:
                 return None
             # The first final is not held back; further ones gather what is late.
             if state.status != FINAL or self._rested(key, now_s):
-                return self._made(key, state, FINAL, owner)
+                return self._made(key, state, FINAL, owner, now)
             return None
         if state.changed and self._overdue(key, owner, now_s):
-            return self._made(key, state, TENTATIVE, owner)
+            return self._made(key, state, TENTATIVE, owner, now)
         return None
 
     def _rested(self, key: WindowKey, now_s: float) -> bool:
-        ready_s = self._published.get(key, float("-inf")) + self._options.emit_s
+        ready_s = self._published.get(key, float("-inf")) + self._committed.settings.emit_us / 1e6
         if now_s >= ready_s:
             return True
         self._deadline_s = min(self._deadline_s, ready_s)
@@ -130,7 +135,8 @@ class Finality:
             if not self._anybody_beyond(owner.feed, key[1]):
                 return False
             since_s = self._since[key] = now_s
-        ready_s = max(since_s, self._published.get(key, since_s)) + self._options.deadline_s
+        deadline_s = self._committed.settings.deadline_us / 1e6
+        ready_s = max(since_s, self._published.get(key, since_s)) + deadline_s
         if now_s >= ready_s:
             return True
         self._deadline_s = min(self._deadline_s, ready_s)
@@ -139,8 +145,11 @@ class Finality:
     def _anybody_beyond(self, feed: int, end_us: int) -> bool:
         return len(self._committed.missing(feed, end_us)) < sum(self._committed.roster.values())
 
-    def _made(self, key: WindowKey, state: WindowState, status: str, owner: Revision | None) -> Publish:
+    def _made(
+        self, key: WindowKey, state: WindowState, status: str, owner: Revision | None, now: Instant
+    ) -> Publish:
         agents = sum(self._committed.roster.values())
         late = [] if owner is None or status == FINAL else self._committed.missing(owner.feed, key[1])
         names = tuple(self._committed.names[agent] for agent in late[:MISSING_MAX])
-        return Publish(*key, state.count + 1, status, agents, names)
+        edition = self._committed.next_edition(state)
+        return Publish(*key, edition, status, agents, names, now.wall_us)

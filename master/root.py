@@ -9,15 +9,28 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
+
 from cbt.budget import Budget
 from cbt.options import Options as TreeOptions
 from job.errors import JobError
 from job.panes import StateShape
 from job.plan import Plan
 from job.plan_book import ALWAYS, BookFull, PlanBook, PlanBookError, Revision, row_plan
-from job.watermark import Timing
+from job.settings import Settings
 from master.committed import Committed
-from master.entries import Drain, Forget, PlanEntry, Publish, Reg, decode_entry
+from master.entries import (
+    Drain,
+    Era,
+    Forget,
+    FrameEntry,
+    PlanEntry,
+    PlanText,
+    Reg,
+    Remove,
+    Stop,
+    decode_entry,
+)
 from master.finality import Finality, FinalityOptions
 from master.group_commit import Tail, Verdict
 from master.group_events import Committed as LogCommitted
@@ -41,6 +54,7 @@ from srt.frame_messages import (
 from srt.frames import Assemblies, WholeFrame
 
 MIB = 1 << 20
+BUSY = "busy"
 
 
 class ChangePlan(NamedTuple):
@@ -49,9 +63,10 @@ class ChangePlan(NamedTuple):
     token: int
     plan: Plan
     start_us: int | None = None
-    timing: Timing = Timing()
-    split: bool = False
-    """Agents read what lies before the present in a lane of its own (`since`)."""
+    settings: Settings = Settings()
+    text: PlanText = PlanText()
+    read_us: int = ALWAYS
+    """With an endless window and `since`: what was logged from about then on counts, too."""
 
 
 class ForgetAgent(NamedTuple):
@@ -64,12 +79,22 @@ class DrainJob(NamedTuple):
     """Event: all sources are to be read to their end as of now, and all windows become final."""
 
 
+class HaltJob(NamedTuple):
+    """Event: nothing is taken any more."""
+
+
+class DropJob(NamedTuple):
+    """Event: nothing of the job shall be left."""
+
+
 class PlanAnswer(NamedTuple):
-    """Effect: what became of a `ChangePlan`: a committed revision, or a problem."""
+    """Effect: what became of a `ChangePlan`: a committed revision, or a problem. kind: `invalid`, or `busy`: it may be asked
+    again."""
 
     token: int
     revision: int
     problem: str = ""
+    kind: str = ""
 
 
 class PlanFailed(NamedTuple):
@@ -128,6 +153,8 @@ class Root:
         self._wanted: ChangePlan | None = None
         self._changing: tuple[int, int] | None = None
         """(revision, token) of the PLAN on its way; token -1: a rollback."""
+        self.problems: dict[int, str] = {}
+        """Why an agent cannot run a revision, by its number; of the last one that was refused."""
         self._unfit: set[Plan] = set()
         """Plans that some agent could not run."""
         self._announced_at = -1
@@ -144,7 +171,7 @@ class Root:
     def handle(self, event: Any, now: Instant) -> list[Any]:
         effects = self._handle(event, now)
         if self.leading:
-            self._tail.open.entries += self._finality.due(now.s)
+            self._tail.open.entries += self._finality.due(now)
             entries = self._tail.ship()
             if entries:
                 effects.append(Propose(entries))
@@ -162,12 +189,25 @@ class Root:
         if isinstance(event, Received):
             return self._receive(event.sender, event.message, now)
         if isinstance(event, ChangePlan):
-            return self._want(event)
+            return self._want(event, now)
         if isinstance(event, ForgetAgent) and self.committed.roster.get(event.agent):
             self._tail.open.entries.append(Forget(event.agent))
         if isinstance(event, DrainJob) and not self.committed.draining:
-            self._tail.open.entries.append(Drain())
+            self._tail.open.entries.append(Drain(now.wall_us))
+        if isinstance(event, HaltJob) and not self.committed.stopped:
+            self._tail.open.entries.append(Stop(now.wall_us))
+        if isinstance(event, DropJob) and not self.committed.removed:
+            self._tail.open.entries.append(Remove(now.wall_us))
         return []
+
+    @property
+    def changing(self) -> bool:
+        """A change of the plan is on its way, or waits."""
+        return self._changing is not None or self._wanted is not None
+
+    def hold_windows(self, held: bool) -> None:
+        """Publishes nothing while that is so."""
+        self._finality.hold(held)
 
     # the log
 
@@ -178,12 +218,12 @@ class Root:
         self._finality.applied(now.s)
         if not self.leading:
             return effects
-        if state.counts.void > before[2] and not isinstance(decode_entry(event.data), Publish | PlanEntry):
+        if state.counts.void > before[2] and isinstance(decode_entry(event.data), FrameEntry | Reg):
             return effects + self._start_over(now)
         if self._tail.committed_one(event.data):
             effects += self._tail.settled()
             self._finality.settled(self._tail.open.entries)
-            effects += self._plan_settled()
+            effects += self._plan_settled(now)
         if (state.book.version, state.draining) != before[:2]:
             effects.append(Spread(self.news(now)))
         return effects
@@ -199,6 +239,9 @@ class Root:
         self._follow()
         self.leading, self.epoch, self.history = True, event.epoch, event.lineage.history
         self._finality.lead(now.s)
+        state = self.committed
+        if state.history not in (0, self.history):
+            self._tail.open.entries.append(Era(self.history))
         return []
 
     def _follow(self) -> list[Any]:
@@ -206,10 +249,12 @@ class Root:
         effects: list[Any] = []
         if self._changing is not None and self._changing[1] >= 0:
             effects.append(
-                PlanAnswer(self._changing[1], 0, "the leader changed; look whether the revision is there")
+                PlanAnswer(
+                    self._changing[1], 0, "the leader changed; look whether the revision is there", BUSY
+                )
             )
         if self._wanted is not None and self._wanted.token >= 0:
-            effects.append(PlanAnswer(self._wanted.token, 0, "the leader changed; ask again"))
+            effects.append(PlanAnswer(self._wanted.token, 0, "the leader changed; ask again", BUSY))
         self.leading = False
         self._tail = self._new_tail()
         self._begun.clear()
@@ -252,7 +297,7 @@ class Root:
         if isinstance(message, Sync):
             return self._sync(sender, message)
         if isinstance(message, Refused):
-            return self._refused(message)
+            return self._refused(message, now)
         return []
 
     def _part(self, sender: Ref, part: Frame) -> list[Any]:
@@ -265,7 +310,8 @@ class Root:
         return [Send(sender, Nack((part.number,)))]
 
     def _frame(self, sender: Ref, frame: WholeFrame) -> list[Any]:
-        verdict = self._tail.judge(frame.spans) if frame.history == self.history else Verdict.REFUSE
+        taken = frame.history == self.history and not self.committed.stopped
+        verdict = self._tail.judge(frame.spans) if taken else Verdict.REFUSE
         if verdict is Verdict.DUPLICATE:
             return self._duplicate(sender, frame.number)
         content = self._sound(frame) if verdict is Verdict.ACCEPT else None
@@ -331,7 +377,7 @@ class Root:
     def _open(self, request: SyncRequest) -> SyncAnswer:
         """Registers a stream, or tells where it is (R3)."""
         stream = request.stream
-        problem = self._other_user(request)
+        problem = "the job is stopped" if self.committed.stopped else self._other_user(request)
         if not problem and stream.revision not in self.committed.book.feeds:
             problem = f"revision {stream.revision} is closed"
         state = None if problem else self._tail.stream(stream)
@@ -362,36 +408,39 @@ class Root:
 
     # plans
 
-    def _want(self, change: ChangePlan) -> list[Any]:
+    def _want(self, change: ChangePlan, now: Instant) -> list[Any]:
         """C5: only the last of the changes that wait is wanted."""
         effects: list[Any] = []
         if self._wanted is not None and self._wanted.token >= 0:
             effects.append(
-                PlanAnswer(self._wanted.token, 0, "another change came before this one could begin")
+                PlanAnswer(self._wanted.token, 0, "another change came before this one could begin", BUSY)
             )
         self._wanted = change
-        return effects + self._try_change()
+        return effects + self._try_change(now)
 
-    def _try_change(self) -> list[Any]:
+    def _try_change(self, now: Instant) -> list[Any]:
         if self._wanted is None or self._changing is not None:
             return []
         change, book = self._wanted, self.committed.book
         start = self._start(change)
         try:
-            revision = book.revised(start, change.plan, change.timing, change.split)
+            revision = book.revised(start, change.plan, change.settings, read_us=change.read_us)
             book.add(revision, self.committed.plan_horizon_us)
         except BookFull:
             return []
         except (PlanBookError, JobError) as problem:
             self._wanted = None
-            return [PlanAnswer(change.token, 0, str(problem))] if change.token >= 0 else []
+            return [PlanAnswer(change.token, 0, str(problem), "invalid")] if change.token >= 0 else []
         self._wanted = None
-        self._append_plan(revision, change.token)
+        self._append_plan(revision, change.token, change.text, now)
         return []
 
-    def _append_plan(self, revision: Revision, token: int) -> None:
+    def _append_plan(
+        self, revision: Revision, token: int, text: PlanText, now: Instant, failed: int = 0, problem: str = ""
+    ) -> None:
         self._changing = (revision.number, token)
-        self._tail.open.entries.append(PlanEntry(revision))
+        made = msgspec.structs.replace(text, made_us=now.wall_us)
+        self._tail.open.entries.append(PlanEntry(revision, made, self.history, failed, problem))
 
     def _start(self, change: ChangePlan) -> int:
         book = self.committed.book
@@ -403,10 +452,12 @@ class Root:
             state.watermark_us for state in self.committed.streams.values() if state.watermark_us is not None
         ]
         last = book.revisions[-1]
-        wanted = max([*(mark + last.delay_us + self.options.lead_us for mark in marks), last.start_us])
+        wanted = max(
+            [*(mark + last.settings.delay_us + self.options.lead_us for mark in marks), last.start_us]
+        )
         return book.next_boundary(max(wanted, self.committed.horizon_us, -(1 << 61)), change.plan)
 
-    def _plan_settled(self) -> list[Any]:
+    def _plan_settled(self, now: Instant) -> list[Any]:
         """A group is committed: answers whoever waited for a revision in it, and goes on with the next."""
         effects: list[Any] = []
         waits = any(isinstance(one, PlanEntry) for one in self._tail.open.entries)
@@ -415,14 +466,11 @@ class Root:
             self._changing = None
             there = self.committed.book.revision(revision) is not None
             if token >= 0:
-                effects.append(
-                    PlanAnswer(
-                        token, revision, "" if there else "the windows it was to own were closed meanwhile"
-                    )
-                )
-        return effects + self._try_change()
+                problem = "" if there else "the windows it was to own were closed meanwhile"
+                effects.append(PlanAnswer(token, revision, problem, "" if there else BUSY))
+        return effects + self._try_change(now)
 
-    def _refused(self, message: Refused) -> list[Any]:
+    def _refused(self, message: Refused, now: Instant) -> list[Any]:
         """An agent cannot run a plan: its windows go back to the text before it, as a revision of their own (C3). What came
         later begins once more behind it."""
         book = self.committed.book
@@ -431,7 +479,9 @@ class Root:
             return []
         failed, last = owning[0], book.revisions[-1]
         name = self.committed.names.get(message.agent, message.agent.hex())
-        effects: list[Any] = [PlanFailed(message.revision, name, message.reason[:1000])]
+        reason = message.reason[:1000]
+        effects: list[Any] = [PlanFailed(message.revision, name, reason)]
+        self.problems = {failed.number: f"{name}: {reason}"}
         self._unfit |= {one.plan for one in owning}
         before = [*self.committed.past, *(one for one in book.revisions if one.number < failed.number)]
         old = next((one for one in reversed(before) if one.plan not in self._unfit), None)
@@ -439,11 +489,14 @@ class Root:
             return effects
         at = max(failed.start_us, self.committed.horizon_us)
         start = at if at == failed.start_us else book.next_boundary(at, old.plan)
-        revision = book.revised(start, old.plan, old.timing, old.split, own_feed=True)
+        revision = book.revised(start, old.plan, old.settings, own_feed=True)
+        texts = self.committed.texts
         if _takes(book, revision, self.committed.plan_horizon_us):
-            self._append_plan(revision, -1)
+            text = texts.get(old.number, PlanText())
+            self._append_plan(revision, -1, text, now, failed.number, f"{name}: {reason}")
             if self._wanted is None and last.plan not in self._unfit:
-                self._wanted = ChangePlan(-1, last.plan, max(last.start_us, start), last.timing, last.split)
+                later, text = max(last.start_us, start), texts.get(last.number, PlanText())
+                self._wanted = ChangePlan(-1, last.plan, later, last.settings, text)
         return effects
 
 

@@ -10,6 +10,7 @@ from cbt.budget import Budget
 from cbt.options import Options as TreeOptions
 from job.plan_book import PlanBook, Revision
 from master.committed import RUN_BYTES_MAX, Committed, StreamState, WindowState
+from master.entries import PlanText
 from master.errors import EntryError
 from srt.content import chunked
 from srt.frame_messages import Counters, PaneLines, PaneRun, StreamId
@@ -30,6 +31,16 @@ class _Head(msgspec.Struct, array_like=True):
     closed: Counters
     draining: bool
     panes: list[PaneLines]
+    texts: dict[int, PlanText]
+    problems: dict[int, str]
+    stopped: bool
+    removed: bool
+    created_us: int
+    changed_us: int
+    era: int
+    history: int
+    filled_us: int
+    empty_row: int
 
 
 def snapshot(state: Committed) -> Iterator[bytes]:
@@ -47,6 +58,16 @@ def snapshot(state: Committed) -> Iterator[bytes]:
         state.closed,
         state.draining,
         list(state.content.panes()),
+        state.texts,
+        state.problems,
+        state.stopped,
+        state.removed,
+        state.created_us,
+        state.changed_us,
+        state.era,
+        state.history,
+        state.filled_us,
+        state.empty_row,
     )
     yield msgspec.msgpack.encode(head)
     for part in chunked(state.content.runs()):
@@ -70,4 +91,10 @@ def restored(parts: Iterable[bytes], budget: Budget, tree_options: TreeOptions |
     made.windows = {(start, end): window for start, end, window in head.windows}
     made.counts.late, made.counts.outside = head.late, head.outside
     made.closed, made.draining = head.closed, head.draining
+    made.totals = sum((state.counters for _, state in head.streams), head.closed)
+    made.texts, made.problems = head.texts, head.problems
+    made.stopped, made.removed = head.stopped, head.removed
+    made.created_us, made.changed_us = head.created_us, head.changed_us
+    made.era, made.history = head.era, head.history
+    made.filled_us, made.empty_row = head.filled_us, head.empty_row
     return made

@@ -15,7 +15,7 @@ from cbt.node import HASH_END
 from cbt.tree import Tree
 from job.plan import Plan
 from job.plan_book import PlanBook, Revision
-from job.watermark import Timing
+from job.settings import Settings
 from job.window import window_starts
 from master.committed import Committed, WindowPublished
 from master.entries import FINAL, WITHDRAWN
@@ -97,7 +97,7 @@ class Fleet(Faults):
 
     def _root(self, process: Process) -> Node:
         options = RootOptions(
-            finality=FinalityOptions(deadline_s=3.0, emit_s=0.5, expect=self.shape.agents, grace_s=3.0)
+            finality=FinalityOptions(grace_s=3.0)
         )
         log = SingleLog(process.disks["log"], process.boot)  # type: ignore[arg-type]
         return RootNode(self._ref(process), log, options, self._committed)
@@ -125,7 +125,7 @@ class Fleet(Faults):
             process.address.encode().ljust(16, b"#"),
             lambda wanted: "no such field" if wanted == UNFIT and number == 0 else None,
             random.Random(self.rng.getrandbits(32)),
-            StreamsOptions(emit_s=0.5, advance_bytes_max=25, fold_bytes_max=20, settle_s=2.0),
+            StreamsOptions(advance_bytes_max=25, fold_bytes_max=20, settle_s=2.0),
         )
         box.ids.add(node.streams.journal.journal_id)
         self.world.after(0.001, lambda: self.world.give(process, Started({})))
@@ -180,13 +180,20 @@ class Fleet(Faults):
         return WALL_START_US + int(self.world.now * 1e6)
 
     @property
-    def timing(self) -> Timing:
-        return Timing(1 * SECOND_US, 5 * SECOND_US, 12 * SECOND_US)
+    def settings(self) -> Settings:
+        return Settings(
+            emit_us=SECOND_US // 2,
+            deadline_us=3 * SECOND_US,
+            delay_us=1 * SECOND_US,
+            idle_us=5 * SECOND_US,
+            lateness_us=12 * SECOND_US,
+            since_us=int(self.shape.split and self._token == 1),
+            expect=self.shape.agents,
+        )
 
     def change(self, wanted: Plan, start_us: int | None) -> None:
         self._token += 1
-        split = self.shape.split and self._token == 1
-        self.world.give(self.root, ChangePlan(self._token, wanted, start_us, self.timing, split))
+        self.world.give(self.root, ChangePlan(self._token, wanted, start_us, self.settings))
 
     def _first_plan(self) -> None:
         self.change(

@@ -15,7 +15,7 @@ from agent.streams import Streams, StreamsOptions
 from cbt.budget import Budget
 from cbt.options import Options
 from elfstream.node import JoinJob, NodeCore, NodeOptions
-from job.watermark import Timing
+from job.settings import Settings
 from master.committed import WindowPublished
 from master.entries import FINAL
 from master.finality import FinalityOptions
@@ -39,7 +39,13 @@ SECOND_US = 1_000_000
 WINDOW_US = 4 * SECOND_US
 KEY = job_key("hot")
 PLAN = plan("window(time, '4 seconds')")
-TIMING = Timing(1 * SECOND_US, 5 * SECOND_US, 12 * SECOND_US)
+SETTINGS = Settings(
+    deadline_us=3 * SECOND_US,
+    delay_us=1 * SECOND_US,
+    idle_us=5 * SECOND_US,
+    lateness_us=12 * SECOND_US,
+    expect=4,
+)
 WRITE_S = 16.0
 
 
@@ -56,7 +62,6 @@ class NodeFleet:
         self.seed, self.rng = seed, random.Random(seed)
         self.world = World(seed, Network(0.001, 0.004))
         self.machines: dict[str, Machine] = {}
-        self.expected = agents
         self.seen: dict[int, list[tuple[tuple[Lineage, int], str, dict[int, bytes]]]] = defaultdict(list)
         self.answers: list[PlanAnswer] = []
         self.world.observers.append(self._effect)
@@ -77,7 +82,7 @@ class NodeFleet:
         is_agent = name in self.machines
         kind = Kind.AGENT if is_agent else Kind.WORKER
         ring = Ring(ref, self.names[:3], rng, role=kind)
-        finality = FinalityOptions(deadline_s=3.0, emit_s=0.5, expect=self.expected, grace_s=3.0)
+        finality = FinalityOptions(grace_s=3.0)
         options = NodeOptions(
             masters=MastersOptions(log_entries_max=16, root=RootOptions(finality=finality)),
             reducer=ReducerOptions(forget_after_s=10.0),
@@ -99,7 +104,7 @@ class NodeFleet:
         journal = Journal(
             bytes(disk.durable), process.address.encode().ljust(16, b"#"), JournalOptions.tiny()
         )
-        options = StreamsOptions(emit_s=0.5, advance_bytes_max=25, fold_bytes_max=20, settle_s=2.0)
+        options = StreamsOptions(advance_bytes_max=25, fold_bytes_max=20, settle_s=2.0)
         return Streams(process.address, journal, rng, lambda _: None, options)
 
     # the world outside
@@ -177,7 +182,7 @@ class NodeFleet:
         world.give(world.processes["w0"], FoundJob(KEY))
         world.run(6.0, lambda: self.leader() is not None and world.now > 5.0)
         start = (WALL_START_US // WINDOW_US - 1) * WINDOW_US
-        self.ask(ChangePlan(1, PLAN, start, TIMING))
+        self.ask(ChangePlan(1, PLAN, start, SETTINGS))
         for name in self.machines:
             world.at(world.now + 0.3, lambda name=name: self.write(name))
         for _ in range(faults):

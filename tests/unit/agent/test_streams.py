@@ -25,7 +25,7 @@ from agent.stream_events import (
 )
 from agent.streams import Streams, StreamsOptions
 from job.plan_book import PlanBook
-from job.watermark import Timing
+from job.settings import Settings
 from srt.automaton import WAKE, Instant, Ref, Stored, StoreFailed, Write
 from srt.frame_messages import Ack, Counters, Frame, Nack, News, PaneLines, Refused, Sync, SyncAnswer, Synced
 from tests.frame_data import whole_frames
@@ -35,14 +35,14 @@ from tests.plans import counting as plan
 JOB, ID = b"j" * 16, b"\x07" * 16
 UP, OTHER = Ref(b"u" * 16, "up", 1), Ref(b"o" * 16, "other", 1)
 TEN = "window(time, '10 seconds')"
-TIMING = Timing(2 * SECOND_US, 5 * SECOND_US, 20 * SECOND_US)
+SETTINGS = Settings(delay_us=2 * SECOND_US, idle_us=5 * SECOND_US, lateness_us=20 * SECOND_US)
 
 
 def book(*starts: int) -> PlanBook:
     made = PlanBook()
     for number, start in enumerate(starts):
         key = ["path", "status"][number % 2]
-        made = made.add(made.revised(start * SECOND_US, plan(TEN, key), TIMING, own_feed=True), -(1 << 61))
+        made = made.add(made.revised(start * SECOND_US, plan(TEN, key), SETTINGS, own_feed=True), -(1 << 61))
     return made
 
 
@@ -57,7 +57,7 @@ class Agent:
             journal,
             random.Random(1),
             lambda wanted: unfit or None,
-            StreamsOptions(emit_s=0.5, settle_s=0.0, advance_bytes_max=100, fold_bytes_max=100),
+            StreamsOptions(settle_s=0.0, advance_bytes_max=100, fold_bytes_max=100),
         )
         self.now, self.length, self.store = 0.0, 0, store
         self.writes: list[Write] = []

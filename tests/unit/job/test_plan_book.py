@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from job.plan_book import ALWAYS, NEVER_US, BookFull, PlanBook, PlanBookError, Revision, covering
+from job.settings import Settings
 from tests.plans import SECOND_US, plan
 
 TEN = "window(time, '10 seconds')"
@@ -24,7 +25,7 @@ def revision(
         made.plan,
         feed or number,
         pane_s * SECOND_US or made.pane_us,
-        lateness_us=lateness_s * SECOND_US,
+        Settings(lateness_us=lateness_s * SECOND_US),
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from cbt.budget import Budget
 from cbt.options import Options
 from job.plan_book import PlanBook, Revision
-from job.watermark import Timing
+from job.settings import Settings
 from master.committed import Committed, WindowPublished
 from master.entries import (
     FINAL,
@@ -31,7 +31,7 @@ from tests.frame_data import AGENTS, Groups, frame, groups_of, stream
 from tests.plans import SECOND_US, plan
 
 TEN = "window(time, '10 seconds')"
-TIMING = Timing(0, 5 * SECOND_US, 20 * SECOND_US)
+SETTINGS = Settings(delay_us=0, idle_us=5 * SECOND_US, lateness_us=20 * SECOND_US)
 
 
 class Log:
@@ -49,7 +49,7 @@ class Log:
         return done
 
     def plan(self, start_s: int, window: str = TEN, key: str = "path") -> Revision:
-        revision = self.state.book.revised(start_s * SECOND_US, plan(window, key), TIMING)
+        revision = self.state.book.revised(start_s * SECOND_US, plan(window, key), SETTINGS)
         self(PlanEntry(revision))
         return revision
 
@@ -195,7 +195,7 @@ def test_old_revisions_close_with_their_streams(log: Log) -> None:
 
 def test_a_job_without_windows_is_one_endless_window() -> None:
     log = Log()
-    revision = PlanBook().revised(-(1 << 62), plan(""), TIMING)
+    revision = PlanBook().revised(-(1 << 62), plan(""), SETTINGS)
     log(PlanEntry(revision), Reg(1, AGENTS[0], "web1", 5))
     log.frame(0, (5, 7), {0: {"/a": 2}}, mark_s=1_000_000)
     end = 1 << 62

@@ -8,7 +8,7 @@ from cbt.budget import Budget
 from cbt.options import Options
 from job.plan import Plan
 from job.plan_book import REVISIONS_MAX
-from job.watermark import Timing
+from job.settings import Settings
 from master.committed import WindowPublished
 from master.entries import FINAL, TENTATIVE
 from master.finality import FinalityOptions
@@ -35,14 +35,21 @@ from tests.plans import counting as plan
 ME, CHILD = Ref(b"r" * 16, "root", 1), Ref(b"c" * 16, "child", 1)
 LINE = Lineage(1, bytes(8))
 TEN = "window(time, '10 seconds')"
-TIMING = Timing(0, 5 * SECOND_US, 20 * SECOND_US)
+SETTINGS = Settings(
+    emit_us=SECOND_US,
+    deadline_us=5 * SECOND_US,
+    delay_us=0,
+    idle_us=5 * SECOND_US,
+    lateness_us=20 * SECOND_US,
+    expect=2,
+)
 
 
 class Leader:
     """A root and a log of one member, committed when the test says so."""
 
     def __init__(self, lead: bool = True) -> None:
-        options = RootOptions(finality=FinalityOptions(deadline_s=5.0, emit_s=1.0, expect=2, grace_s=3.0))
+        options = RootOptions(finality=FinalityOptions(grace_s=3.0))
         self.core = Root(ME, Budget(), options, Options.tiny())
         self.now = 0.0
         self.index = 0
@@ -86,7 +93,7 @@ class Leader:
 
     def change(self, wanted: Plan, start_s: int | None, token: int = 1) -> list[Any]:
         start = None if start_s is None else start_s * SECOND_US
-        return self.give(ChangePlan(token, wanted, start, TIMING))
+        return self.give(ChangePlan(token, wanted, start, SETTINGS))
 
 
 def shown(effects: list[Any]) -> list[tuple[int, int, str]]:
