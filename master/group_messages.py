@@ -139,4 +139,48 @@ class Exists(msgspec.Struct, frozen=True, array_like=True, tag="gx"):
     epoch: U63
 
 
-GROUP_MESSAGES = (Elect, Vote, Append, Appended, SnapshotPart, PartTaken, Handover, Exists)
+class Gone(msgspec.Struct, frozen=True, array_like=True, tag="gz"):
+    """The job of that lineage, or an older one of the same name, was removed: whoever is in its group lets go of it."""
+
+    group: bytes
+    lineage: Lineage
+
+
+class AskResults(msgspec.Struct, frozen=True, array_like=True, tag="gq"):
+    """A member that is new asks for the results behind `after`; of one that is too large for a message, for a part."""
+
+    group: bytes
+    after: int
+    part: int
+
+
+class ResultsPart(msgspec.Struct, frozen=True, array_like=True, tag="gp"):
+    """Some of the results behind `after`, in order; or with `parts` above 1 a part of the next one."""
+
+    group: bytes
+    after: int
+    part: int
+    parts: int
+    records: tuple[bytes, ...]
+    more: bool
+    """There are further ones."""
+    through: int
+    """What the sender has without a gap."""
+
+
+class Seek(msgspec.Struct, frozen=True, array_like=True, tag="gk"):
+    """A node that is about to make a job asks whether its group is there already."""
+
+    group: bytes
+
+
+class Sought(msgspec.Struct, frozen=True, array_like=True, tag="gl"):
+    """The answer; `leader` is who leads it as far as is known, None: it is not here."""
+
+    group: bytes
+    leader: Ref | None
+
+
+GROUP_MESSAGES = (
+    Elect, Vote, Append, Appended, SnapshotPart, PartTaken, Handover, Exists, Gone, AskResults, ResultsPart, Seek, Sought,
+)  # fmt: skip

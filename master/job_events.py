@@ -36,7 +36,8 @@ class ResultsRead(NamedTuple):
     more: bool
     """There are further ones."""
     marker: bytes
-    """What is stored as the job's marker; empty: nothing."""
+    """What is stored as the job's marker (master/result_store.py); empty: nothing."""
+    ladder: bytes
 
 
 # Effects.
