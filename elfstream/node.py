@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -18,11 +18,17 @@ from agent.stream_events import JobGone, JobHeard, JobParent, JobTold, JobUp
 from agent.streams import Streams
 from cbt.budget import Budget
 from cbt.options import Options as TreeSizes
+from elfstream.notice_board import About, HaveSources, JoinJob, LeaveJob, NoticeBoard
+from elfstream.notices import DIRECTORY
 from master.group_messages import GROUP_MESSAGES
+from master.job_events import Announce, JobRemovedElsewhere
 from master.masters import FoundJob, Masters, MastersOptions, NewsHere, ToRoot
 from srt.automaton import NEVER, WAKE, Instant, PeerLost, Received, Stored, StoreFailed, Wake, Write
+from srt.directory import STORE as DIRECTORY_STORE
+from srt.directory_messages import DIRECTORY_MESSAGES
 from srt.frame_messages import ForJob, News
 from srt.links import Busy, Room
+from srt.options import DirectoryOptions
 from srt.reducer import ChildrenChanged, ParentChanged, ReducerOptions
 from srt.reducer_tree import ReducerTree
 from srt.ring import LeaveRing, MembersChanged, Ring, RingActive
@@ -53,22 +59,12 @@ class NodeError(Exception):
     """Something asked of a node that it cannot do. `str(error)` is fit to be shown."""
 
 
-class JoinJob(NamedTuple):
-    """Event: the local agent reads for this job from now on."""
-
-    key: bytes
-
-
-class LeaveJob(NamedTuple):
-    """Event: it does not any more."""
-
-    key: bytes
-
-
 @dataclass(frozen=True)
 class NodeOptions:
     masters: MastersOptions = field(default_factory=MastersOptions)
     reducer: ReducerOptions = field(default_factory=ReducerOptions)
+    directory: DirectoryOptions = DIRECTORY
+    about: About = field(default_factory=About)
 
 
 class NodeCore:
@@ -84,13 +80,16 @@ class NodeCore:
         stored: Mapping[bytes, bytes],
         options: NodeOptions = NodeOptions(),
         sizes: TreeSizes = TreeSizes(),  # noqa: B008 - frozen
+        directory: Mapping[bytes, bytes] | None = None,
     ) -> None:
-        """`stored` is what the store of groups holds. All trees of the node share `budget`. Raises GroupStoreError."""
+        """`stored` is what the store of groups holds, `directory` what that of the directory does. All trees of the node
+        share `budget`. Raises GroupStoreError."""
         self.ref, self.ring, self.trees, self.agent = ring.ref, ring, trees, agent
         self.vertices = Vertices(ring.ref, trees, budget, options.reducer, sizes)
         self.masters = Masters(ring.ref, ring, trees, budget, rng, stored, options.masters, sizes)
         self.unsound_news = 0
         """What trees carried down that cannot be read."""
+        self.board = NoticeBoard(ring, trees.kind, rng, directory or {}, options.about, options.directory)
         self._tokens: dict[int, tuple[str, int]] = {}
         """Writes on their way, by the token given to the driver: the store and the token of its owner."""
         self._token = 0
@@ -102,7 +101,7 @@ class NodeCore:
         """Which effect of one core is for which other."""
         return {
             MembersChanged: self._members,
-            RingActive: self._to_trees,
+            RingActive: self._active,
             **dict.fromkeys((Serve, ForwardTo, Multicast, SetContent), self._to_trees),
             StopServing: self._stop_serving,
             Claim: self._to_masters,
@@ -117,6 +116,10 @@ class NodeCore:
             NewsHere: lambda told: self._tell_agent(told.key, told.news),
             ForChildHere: lambda told: self._to_agent(JobHeard(told.key, told.message)),
             JobUp: lambda up: self._to_vertices(ForVertex(up.job, Received(self.ref, up.message))),
+            Announce: self._to_board,
+            JobRemovedElsewhere: self._to_masters,
+            JoinJob: lambda told: self._join(told.key),
+            LeaveJob: lambda told: self._leave(told.key),
             Write: self._write,
         }
 
@@ -125,9 +128,8 @@ class NodeCore:
     @property
     def wake_at(self) -> float:
         agent_at = NEVER if self.agent is None else self.agent.wake_at
-        return min(
-            self.ring.wake_at, self.trees.wake_at, self.vertices.wake_at, self.masters.wake_at, agent_at
-        )
+        cores = (self.ring, self.trees, self.vertices, self.masters, self.board)
+        return min(agent_at, *(core.wake_at for core in cores))
 
     def handle(self, event: Any, now: Instant) -> list[Any]:
         self._now, self._out = now, []
@@ -137,14 +139,19 @@ class NodeCore:
             self._wake()
         elif isinstance(event, Stored | StoreFailed):
             self._stored(event)
-        elif isinstance(event, PeerLost | LeaveRing):
+        elif isinstance(event, PeerLost):
+            self._route(self.ring.handle(event, now))
+        elif isinstance(event, LeaveRing):
+            self._to_board(event)
             self._route(self.ring.handle(event, now))
         elif isinstance(event, FoundJob | ToRoot):
             self._to_masters(event)
         elif isinstance(event, Busy | Room):
             self._to_vertices(event)
-        elif isinstance(event, JoinJob | LeaveJob):
-            self._join_or_leave(event)
+        elif isinstance(event, HaveSources):
+            if self.agent is None and event.sources:
+                raise NodeError("a worker reads no logs, so it has no sources")
+            self._to_board(event)
         else:
             self._to_agent(event)
         return self._out
@@ -161,9 +168,11 @@ class NodeCore:
             self._to_vertices(event)
         elif isinstance(event.message, GROUP_MESSAGES):
             self._to_masters(event)
+        elif isinstance(event.message, DIRECTORY_MESSAGES):
+            self._to_board(event)
 
     def _wake(self) -> None:
-        for core in (self.ring, self.trees, self.vertices, self.masters, self.agent):
+        for core in (self.ring, self.trees, self.vertices, self.masters, self.agent, self.board):
             if core is not None and core.wake_at <= self._now.s:
                 self._route(core.handle(WAKE, self._now))
 
@@ -186,9 +195,16 @@ class NodeCore:
     def _to_masters(self, event: Any) -> None:
         self._route(self.masters.handle(event, self._now))
 
+    def _to_board(self, event: Any) -> None:
+        self._route(self.board.handle(event, self._now))
+
     def _to_agent(self, event: Any) -> None:
         if self.agent is not None:
             self._route(self.agent.handle(event, self._now))
+
+    def _active(self, event: RingActive) -> None:
+        self._to_trees(event)
+        self._to_board(event)
 
     def _members(self, event: MembersChanged) -> None:
         self._to_trees(event)
@@ -205,16 +221,14 @@ class NodeCore:
             children.add(self.ref)
         self._to_vertices(ForVertex(key, ChildrenChanged(frozenset(children))))
 
-    def _join_or_leave(self, event: JoinJob | LeaveJob) -> None:
-        if self.agent is None:
-            raise NodeError("a worker reads no logs, so it takes no part in a job as an agent")
-        key = event.key
-        if isinstance(event, JoinJob):
-            self._to_trees(Subscribe(key))
-            self._to_agent(JobParent(key, self.ref))
-        else:
-            self._to_trees(Unsubscribe(key))
-            self._to_agent(JobGone(key))
+    def _join(self, key: bytes) -> None:
+        self._to_trees(Subscribe(key))
+        self._to_agent(JobParent(key, self.ref))
+        self._children(key)
+
+    def _leave(self, key: bytes) -> None:
+        self._to_trees(Unsubscribe(key))
+        self._to_agent(JobGone(key))
         self._children(key)
 
     def _tell_agent(self, key: bytes, news: bytes) -> None:
@@ -239,5 +253,7 @@ class NodeCore:
         told = Stored(token) if isinstance(event, Stored) else StoreFailed(token, event.problem)
         if store == JOURNAL:
             self._to_agent(told)
+        elif store == DIRECTORY_STORE:
+            self._to_board(told)
         else:
             self._to_masters(told)

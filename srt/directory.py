@@ -1,7 +1,7 @@
 """The directory: a map that every node keeps, spread by gossip. Few entries, read everywhere, changed seldom.
 
-Rumour mongering tells a change to some neighbours at once, each of which tells it on; anti-entropy compares maps with a random
-neighbour now and then, and mends what rumours missed (Demers, Greene, Hauser, Irish, Larson, Shenker, Sturgis, Swinehart and
+Rumour mongering tells a change to some neighbours at once, each of which tells it on; anti-entropy compares maps with a
+random neighbour now and then, and mends what rumours missed (Demers, Greene, Hauser, Irish, Larson, Shenker, Sturgis, Swinehart and
 Terry, *Epidemic algorithms for replicated database maintenance*, PODC 1987: push with counter and feedback; push-pull with
 digests; tombstones are their death certificates). docs/DIRECTORY.md.
 """
@@ -45,6 +45,8 @@ class Tell(NamedTuple):
     """Event: the owner of an entry tells it. Ignored if a greater one is known."""
 
     entry: Entry
+    hasty: bool = False
+    """Told on at once, whatever was told a moment ago: this node goes."""
 
 
 class EntryChanged(NamedTuple):
@@ -76,7 +78,7 @@ class Directory:
         ring: Ring,
         rng: random.Random,
         stored: Mapping[bytes, bytes],
-        options: DirectoryOptions = DirectoryOptions(),
+        options: DirectoryOptions = DirectoryOptions(),  # noqa: B008 - frozen
     ) -> None:
         """`stored` is what the store holds; values that rotted are left out and counted."""
         self.ref, self.options = ring.ref, options
@@ -134,6 +136,8 @@ class Directory:
             self._wake()
         elif isinstance(event, Tell):
             self._take((event.entry,), self.ref, hot=True)
+            if event.hasty:
+                self._push_at = now.s
         elif isinstance(event, Stored):
             self._writing = None
         elif isinstance(event, StoreFailed):

@@ -51,7 +51,7 @@ class Digests(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="dd"):
 
     bits: Annotated[int, Meta(ge=0, le=BITS_MAX)]
     digests: Annotated[bytes, Meta(max_length=8 << BITS_MAX)]
-    """2**bits numbers below 2**63, of 8 bytes, big-endian: per bucket the exclusive or of the fingerprints of its entries."""
+    """2**bits numbers of 8 bytes, big-endian: per bucket the exclusive or of the fingerprints of its entries."""
 
 
 class Held(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -184,7 +184,7 @@ class DirectoryOptions:
     fanout: int = 2
     """Neighbours that are told of a change at once."""
     sends: int = 3
-    """Random neighbours that a node tells of one change in all, beside the nearest two on the ring. What nobody tells is mended."""
+    """Random neighbours that a node tells of one change in all, beside the nearest two on the ring."""
     push_s: float = 0.2
     """Between two rounds of telling; changes that come meanwhile go together."""
     again_s: float = 1.0

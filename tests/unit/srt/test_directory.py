@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -262,7 +263,7 @@ def test_buckets_cover_all_names() -> None:
         ends = [bounds(bits, bucket) for bucket in range(1 << bits)]
         assert ends[0][0] == b"\0" * 17
         assert ends[-1][1] == b"\xff" * 17
-        for (_, last), (first, _) in zip(ends, ends[1:], strict=False):
+        for (_, last), (first, _) in pairwise(ends):
             assert int.from_bytes(first, "big") == int.from_bytes(last, "big") + 1
 
 
