@@ -7,7 +7,7 @@ PIP := CFLAGS="$$(cat $(VENV)/cflags 2>/dev/null)" $(BIN)/python -m pip install 
 KERNELS := $(wildcard cython_ext/*.pyx cython_ext/*.pxd cython_ext/*.h)
 COMPILED := $(patsubst cython_ext/%.pyx,cython_ext.%,$(wildcard cython_ext/*.pyx))
 
-.PHONY: demo test lint type unit spark bench stress wheel clean help
+.PHONY: demo test lint type unit spark bench stress wheel deb man clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -17,6 +17,8 @@ help:
 	@echo "make bench    benchmarks against rivals, in one run"
 	@echo "make stress   the slow tests: fuzzing, long properties"
 	@echo "make wheel    sdist and wheel in dist/"
+	@echo "make deb      a Debian package in dist/, for the Python of this distribution"
+	@echo "make man      the manual pages in dist/man/"
 
 $(VENV)/created:
 	@mkdir -p $(VENV) && sh .ci/preflight $(PYTHON) $(VENV)
@@ -69,6 +71,12 @@ stress: $(VENV)/dev
 
 wheel: $(VENV)/dev
 	$(BIN)/python -m build
+
+deb: $(VENV)/built
+	@CFLAGS="$$(cat $(VENV)/cflags 2>/dev/null)" sh packaging/build_deb $(CURDIR)/$(BIN)/python
+
+man: $(VENV)/built
+	$(BIN)/python packaging/manpages.py dist/man
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info cython_ext/*.so
