@@ -163,8 +163,8 @@ class Committed:
         entry: Entry | None = decode_entry(data)
         if isinstance(entry, Part):
             entry = self._joined(entry)
-            if entry is None:
-                return []
+        if entry is None:
+            return []
         self._parts = []
         done = self._life(entry) if isinstance(entry, Drain | Stop | Remove | Era) else self._content(entry)
         if done is None:

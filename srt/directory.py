@@ -1,9 +1,9 @@
 """The directory: a map that every node keeps, spread by gossip. Few entries, read everywhere, changed seldom.
 
 Rumour mongering tells a change to some neighbours at once, each of which tells it on; anti-entropy compares maps with a
-random neighbour now and then, and mends what rumours missed (Demers, Greene, Hauser, Irish, Larson, Shenker, Sturgis, Swinehart and
-Terry, *Epidemic algorithms for replicated database maintenance*, PODC 1987: push with counter and feedback; push-pull with
-digests; tombstones are their death certificates). docs/DIRECTORY.md.
+random neighbour now and then, and mends what rumours missed (Demers and others, *Epidemic algorithms for replicated
+database maintenance*, PODC 1987: push with counter and feedback; push-pull with digests; tombstones are their death
+certificates). docs/DIRECTORY.md.
 """
 
 from __future__ import annotations
