@@ -14,15 +14,19 @@ from agent.stream_events import Advance, Fold, Started
 from agent.streams import Streams, StreamsOptions
 from cbt.budget import Budget
 from cbt.options import Options
-from elfstream.node import JoinJob, NodeCore, NodeOptions
+from elfstream.node import NodeCore, NodeOptions
+from elfstream.notice_board import HaveSources
+from job.plan import Schema
 from job.settings import Settings
 from master.committed import WindowPublished
 from master.entries import FINAL
 from master.finality import FinalityOptions
 from master.group_messages import Lineage
+from master.job_events import Announce
 from master.masters import FoundJob, MastersOptions, OfJob, ToRoot
 from master.root import ChangePlan, DrainJob, PlanAnswer, RootOptions
-from srt.automaton import Ref
+from master.service import JobNotice
+from srt.automaton import Instant, Ref
 from srt.ids import job_key
 from srt.reducer import ReducerOptions
 from srt.reducer_tree import ReducerTree
@@ -53,6 +57,17 @@ WRITE_S = 16.0
 class Machine:
     logs: Logs
     driver: Driver
+
+
+class Node(NodeCore):
+    """Takes what a master announces as an event, too."""
+
+    def handle(self, event: Any, now: Instant) -> list[Any]:
+        if not isinstance(event, Announce):
+            return super().handle(event, now)
+        self._now, self._out = now, []
+        self._to_board(event)
+        return self._out
 
 
 class NodeFleet:
@@ -91,11 +106,11 @@ class NodeFleet:
         groups = process.disks["groups"]
         assert isinstance(groups, KeyValueDisk)
         trees = ReducerTree(ring, kind, rng)
-        core = NodeCore(ring, trees, agent, Budget(), rng, groups.durable, options, Options.tiny())
+        core = Node(ring, trees, agent, Budget(), rng, groups.durable, options, Options.tiny())
         if is_agent:
             self.machines[name].driver = Driver(self.machines[name].logs, 60)
             self.world.after(0.001, lambda: self.world.give(process, Started({})))
-            self.world.after(0.002, lambda: self.world.give(process, JoinJob(KEY)))
+            self.world.after(0.002, lambda: self.world.give(process, HaveSources({PLAN.source: Schema({})})))
         return core
 
     def _agent(self, process: Process, rng: random.Random) -> Streams:
@@ -180,6 +195,7 @@ class NodeFleet:
         world = self.world
         world.run(3.0)
         world.give(world.processes["w0"], FoundJob(KEY))
+        world.give(world.processes["w0"], Announce(KEY, JobNotice("hot", PLAN.source, "running", 1, 1, 1)))
         world.run(6.0, lambda: self.leader() is not None and world.now > 5.0)
         start = (WALL_START_US // WINDOW_US - 1) * WINDOW_US
         self.ask(ChangePlan(1, PLAN, start, SETTINGS))
