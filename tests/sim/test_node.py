@@ -87,7 +87,11 @@ class NodeFleet:
                 logs.files[name.encode()] = LogFile()
                 self.machines[name] = Machine(logs, Driver(logs, 60))
             self.world.spawn(
-                name, self._start, groups=KeyValueDisk(), journal=FileDisk(JournalOptions.tiny().file_bytes)
+                name,
+                self._start,
+                groups=KeyValueDisk(),
+                directory=KeyValueDisk(),
+                journal=FileDisk(JournalOptions.tiny().file_bytes),
             )
 
     def _start(self, process: Process) -> NodeCore:
@@ -106,7 +110,10 @@ class NodeFleet:
         groups = process.disks["groups"]
         assert isinstance(groups, KeyValueDisk)
         trees = ReducerTree(ring, kind, rng)
-        core = Node(ring, trees, agent, Budget(), rng, groups.durable, options, Options.tiny())
+        notices = process.disks["directory"]
+        assert isinstance(notices, KeyValueDisk)
+        sizes = Options.tiny()
+        core = Node(ring, trees, agent, Budget(), rng, groups.durable, options, sizes, notices.durable)
         if is_agent:
             self.machines[name].driver = Driver(self.machines[name].logs, 60)
             self.world.after(0.001, lambda: self.world.give(process, Started({})))
