@@ -21,6 +21,7 @@ MEMBERS_MAX = 64
 
 Index = Annotated[int, Meta(ge=-1, le=2**63 - 1)]
 """-1: before the first entry."""
+Part = Annotated[int, Meta(ge=0, le=PARTS_MAX)]
 Sent = Annotated[float, Meta(le=2.0**62)]
 """Seconds of the leader's clock."""
 
@@ -142,42 +143,44 @@ class Exists(msgspec.Struct, frozen=True, array_like=True, tag="gx"):
 class Gone(msgspec.Struct, frozen=True, array_like=True, tag="gz"):
     """The job of that lineage, or an older one of the same name, was removed: whoever is in its group lets go of it."""
 
-    group: bytes
+    group: Key
     lineage: Lineage
 
 
 class AskResults(msgspec.Struct, frozen=True, array_like=True, tag="gq"):
     """A member that is new asks for the results behind `after`; of one that is too large for a message, for a part."""
 
-    group: bytes
-    after: int
-    part: int
+    group: Key
+    after: U63
+    part: Part
 
 
 class ResultsPart(msgspec.Struct, frozen=True, array_like=True, tag="gp"):
     """Some of the results behind `after`, in order; or with `parts` above 1 a part of the next one."""
 
-    group: bytes
-    after: int
-    part: int
-    parts: int
-    records: tuple[bytes, ...]
+    group: Key
+    after: U63
+    part: Part
+    parts: Part
+    records: Annotated[
+        tuple[Annotated[bytes, Meta(max_length=PART_BYTES_MAX)], ...], Meta(max_length=ENTRIES_MAX)
+    ]
     more: bool
     """There are further ones."""
-    through: int
+    through: U63
     """What the sender has without a gap."""
 
 
 class Seek(msgspec.Struct, frozen=True, array_like=True, tag="gk"):
     """A node that is about to make a job asks whether its group is there already."""
 
-    group: bytes
+    group: Key
 
 
 class Sought(msgspec.Struct, frozen=True, array_like=True, tag="gl"):
     """The answer; `leader` is who leads it as far as is known, None: it is not here."""
 
-    group: bytes
+    group: Key
     leader: Ref | None
 
 
