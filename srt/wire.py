@@ -29,7 +29,7 @@ SRT_MESSAGES: tuple[type, ...] = (*RING_MESSAGES, *TREE_MESSAGES, *MASTER_MESSAG
 
 
 class Greeting(msgspec.Struct, frozen=True, array_like=True, tag="hi"):
-    """The first message on a link, from both sides. It never changes its first four fields."""
+    """What a link begins with, from both sides. It never changes its first four fields."""
 
     version_least: Version
     version: Version

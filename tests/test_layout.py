@@ -97,6 +97,30 @@ def test_the_command_line_starts_light() -> None:
     assert heavy & set(done.stdout.split()) == set()
 
 
+def test_sockets_and_loops_stay_in_drivers() -> None:
+    """Cores are plain functions of events and times; what waits, blocks or runs beside them is in these modules."""
+    drivers = {
+        "srt": {"driver", "dials", "greetings", "peer_socket"},
+        "job": set(),
+        "cbt": set(),
+    }
+    for package, allowed in drivers.items():
+        for path in (ROOT / package).rglob("*.py"):
+            heads = {name.partition(".")[0] for name in _foreign_imports(path)}
+            if path.stem not in allowed:
+                assert not heads & {"asyncio", "aiohttp", "uvloop", "socket"}, f"{path} is no driver"
+
+
+def _foreign_imports(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+    return names
+
+
 def test_every_kernel_has_a_stub() -> None:
     for path in _tracked("*.pyx"):
         assert path.with_suffix(".pyi").exists(), f"{path.name} has no .pyi"

@@ -1,0 +1,210 @@
+"""Finding peers: one dial per address at a time, with growing pauses after failures."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import aiohttp
+
+from srt.automaton import Ref
+from srt.errors import VersionError, WireError
+from srt.greetings import CLOSE_S, CROSSED, REFUSED_HEADER, ROUTE, greeting_headers
+from srt.peer_counters import printable
+from srt.peer_options import PeerAuth, PeerOptions
+from srt.wire import MESSAGE_BYTES_MAX, Greeting, agree, decode_greeting
+
+
+class DialError(Exception):
+    """No link: `reason` for counting."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+@dataclass
+class Dial:
+    """An address that is being dialled, or will be when its pause is over."""
+
+    address: str
+    bytes_max: int
+    wanted: dict[Ref, None] = field(default_factory=dict)
+    """Peers whose messages wait in the links."""
+    waiting: deque[tuple[Ref, bytes | None, bytes]] = field(default_factory=deque)
+    """Messages for whoever answers."""
+    waiting_bytes: int = 0
+    under_way: bool = False
+
+    def wait(self, to: Ref, key: bytes | None, data: bytes) -> int:
+        """Keeps a message until somebody answers; the oldest give way. How many did."""
+        self.waiting.append((to, key, data))
+        self.waiting_bytes += len(data)
+        dropped = 0
+        while self.waiting_bytes > self.bytes_max:
+            self.waiting_bytes -= len(self.waiting.popleft()[2])
+            dropped += 1
+        return dropped
+
+
+@dataclass
+class _Backoff:
+    failures: int = 0
+    until: float = 0.0
+
+
+Connected = Callable[[Dial, Ref, aiohttp.ClientWebSocketResponse | None], None]
+Failed = Callable[[Dial, str, str], None]
+
+
+class Dials:
+    """`connected` and `failed` are called in the loop, once per dial."""
+
+    def __init__(
+        self,
+        greeting: Greeting,
+        auth: PeerAuth,
+        options: PeerOptions,
+        rng: random.Random,
+        connected: Connected,
+        failed: Failed,
+    ) -> None:
+        self._greeting, self._auth, self._options, self._rng = greeting, auth, options, rng
+        self._connected, self._failed = connected, failed
+        self._dials: dict[str, Dial] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._backoffs: OrderedDict[str, _Backoff] = OrderedDict()
+        self._session: aiohttp.ClientSession
+        self._slots = asyncio.Semaphore(options.dials_max)
+
+    async def start(self) -> None:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=10),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None),
+        )
+
+    async def close(self) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        await self._session.close()
+
+    def to(self, address: str) -> Dial:
+        """The dial of an address, begun if need be."""
+        dial = self._dials.get(address)
+        if dial is None:
+            dial = self._dials[address] = Dial(address, self._options.waiting_bytes_max)
+            task = asyncio.get_running_loop().create_task(self._run(dial))
+            self._tasks[address] = task
+        return dial
+
+    def under_way(self, address: str) -> bool:
+        """Whether the address is being dialled now."""
+        dial = self._dials.get(address)
+        return dial is not None and dial.under_way
+
+    def came(self, peer: Ref) -> None:
+        """The peer dialled us and was let in: no need to dial it."""
+        dial = self._dials.get(peer.address)
+        if dial is not None:
+            self._done(dial)
+            self._tasks.pop(dial.address).cancel()
+            self._backoffs.pop(dial.address, None)
+            self._connected(dial, peer, None)
+
+    # one dial
+
+    async def _run(self, dial: Dial) -> None:
+        backoff = self._backoffs.get(dial.address)
+        loop = asyncio.get_running_loop()
+        try:
+            if backoff is not None:
+                await asyncio.sleep(backoff.until - loop.time())
+            async with self._slots, asyncio.timeout(self._options.dial_s):
+                dial.under_way = True
+                ref, ws = await self._connect(dial.address)
+        except DialError as error:
+            self._over(dial)
+            self._failed(dial, error.reason, str(error))
+        except TimeoutError:
+            self._over(dial)
+            self._failed(dial, "timeout", f"nobody answered within {self._options.dial_s} s")
+        else:
+            self._done(dial)
+            self._tasks.pop(dial.address, None)
+            self._backoffs.pop(dial.address, None)
+            self._connected(dial, ref, ws)
+
+    def _over(self, dial: Dial) -> None:
+        self._done(dial)
+        self._tasks.pop(dial.address, None)
+        options = self._options
+        backoff = self._backoffs.setdefault(dial.address, _Backoff())
+        self._backoffs.move_to_end(dial.address)
+        while len(self._backoffs) > options.backoffs_max:
+            self._backoffs.popitem(last=False)
+        pause_s = min(options.backoff_max_s, options.backoff_first_s * 2 ** min(backoff.failures, 30))
+        backoff.failures += 1
+        backoff.until = asyncio.get_running_loop().time() + pause_s * (0.5 + 0.5 * self._rng.random())
+
+    def _done(self, dial: Dial) -> None:
+        self._dials.pop(dial.address, None)
+
+    async def _connect(self, address: str) -> tuple[Ref, aiohttp.ClientWebSocketResponse]:
+        while True:
+            try:
+                return await self._try(address)
+            except DialError as error:
+                if error.reason != CROSSED:
+                    raise
+            # Either the peer's own dial arrives, and ends this one, or its link is dead: it knows within `probe_s`.
+            await asyncio.sleep(1.25 * self._options.probe_s)
+
+    async def _try(self, address: str) -> tuple[Ref, aiohttp.ClientWebSocketResponse]:
+        context = self._auth.dial_context
+        try:
+            ws = await self._session.ws_connect(
+                f"{'ws' if context is None else 'wss'}://{address}{ROUTE}",
+                headers=greeting_headers(self._greeting, self._auth),
+                ssl=True if context is None else context,
+                compress=0,
+                autoping=False,
+                max_msg_size=MESSAGE_BYTES_MAX + 1,
+                timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_S),
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            said = "" if error.headers is None else error.headers.get(REFUSED_HEADER, "")
+            reason, _, text = said.partition(": ")
+            told = printable(text) or "it is no node, or something stands between"
+            raise DialError(
+                CROSSED if reason == CROSSED else "refused", f"refused with {error.status}: {told}"
+            ) from None
+        except (ssl.CertificateError, aiohttp.ClientSSLError) as error:
+            raise DialError("certificate", f"its certificate is not accepted: {error}") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise DialError("unreachable", str(error) or type(error).__name__) from None
+        try:
+            return await self._greeted(ws), ws
+        except BaseException:
+            await ws.close()
+            raise
+
+    async def _greeted(self, ws: aiohttp.ClientWebSocketResponse) -> Ref:
+        message = await ws.receive()
+        if message.type is not aiohttp.WSMsgType.BINARY:
+            raise DialError("greeting", "it ended the connection instead of a greeting")
+        try:
+            theirs = decode_greeting(message.data)
+            agree(self._greeting, theirs)
+        except VersionError as error:
+            raise DialError("version", str(error)) from None
+        except WireError as error:
+            raise DialError("greeting", str(error)) from None
+        return theirs.ref
