@@ -4,6 +4,7 @@ key 'i' index:u64                               place: where the record is
 key 't' start:u64 end:u64 edition:u32           record; start and end + 2^63, the newest edition of a window first
 key 'm'                                         marker: how far the results here go without a gap
 key 'l'                                         ladder: what retention has to know
+key 'd'                                         index:u64 of the newest result that was kept long enough and dropped
 """
 
 from __future__ import annotations
@@ -64,6 +65,10 @@ def marker_key(key: bytes) -> bytes:
 
 def ladder_key(key: bytes) -> bytes:
     return key + b"l"
+
+
+def dropped_key(key: bytes) -> bytes:
+    return key + b"d"
 
 
 def _place(place: Place) -> bytes:
@@ -197,6 +202,10 @@ class StoredResults:
     def last_index(self, key: bytes) -> int:
         newest = self._store.scan(STORE, index_key(key, 0), index_key(key, INDEX_END), 1, reverse=True)
         return int.from_bytes(newest[0][0][-8:], "big") if newest else 0
+
+    def dropped_index(self, key: bytes) -> int:
+        name = dropped_key(key)
+        return next((int.from_bytes(value) for _, value in self._store.scan(STORE, name, name + b"\0", 1)), 0)
 
     def lacks(self, key: bytes) -> tuple[int, int] | None:
         name = marker_key(key)

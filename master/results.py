@@ -25,6 +25,7 @@ from master.result_store import (
     STORE,
     Marker,
     before,
+    dropped_key,
     everything,
     index_key,
     ladder_key,
@@ -344,7 +345,10 @@ class Results:
             self._ladder = _thinned(self._ladder)
         if not gone:
             return
-        changes: list[Put | Delete] = [Delete(index_key(self.key, 0), index_key(self.key, gone[-1].last + 1))]
+        changes: list[Put | Delete] = [
+            Delete(index_key(self.key, 0), index_key(self.key, gone[-1].last + 1)),
+            Put(dropped_key(self.key), gone[-1].last.to_bytes(8)),
+        ]
         if gone[-1].last_start_us == NEVER_US:
             changes.append(older_editions(self.key, gone[-1].edition + 1))
         else:

@@ -61,9 +61,9 @@ class ResultReader(Protocol):
         after: Place | None,
         limit: int,
     ) -> Sequence[ResultRecord]:
-        """Windows that start in [from, to), in order of time, the endless one first: of each the latest of the editions
-        that have that `status`, or with `editions` all of these. The endless window starts in every range. `after` is the
-        `place` of the last record of the page before."""
+        """Windows that start in [from, to), in order of time: the latest edition of each if it has the `status`, or with
+        `editions` all that have it. `after` is the `place` of the last record of the page before. The endless window
+        counts as one that starts at 0."""
         ...
 
     def since(self, key: bytes, index: int, limit: int) -> Sequence[ResultRecord]:
