@@ -90,6 +90,18 @@ def test_an_agent_stays_light() -> None:
     assert set(HEAVY) & set(done.stdout.split()) == set()
 
 
+NETWORKED = re.compile(r"(elfstream/.*|\w+/driver\w*|srt/(peer|link|socket)\w*|master/(api|api_\w+|sql_compiler))\.py")
+"""Drivers, the HTTP API and the face. All else is synchronous: bytes and times in, values out."""
+
+
+def test_only_drivers_know_loops_and_sockets() -> None:
+    for package in PACKAGES:
+        for path in _tracked(f"{package}/**/*.py"):
+            name = str(path.relative_to(ROOT))
+            found = {module.partition(".")[0] for module in _imports(path)} & {"asyncio", "aiohttp", "uvloop", "socket"}
+            assert not found or NETWORKED.fullmatch(name), f"{name} imports {', '.join(sorted(found))}"
+
+
 def test_the_command_line_starts_light() -> None:
     code = "import sys, elfstream.cli; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
