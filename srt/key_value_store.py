@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+import threading
 from pathlib import Path
 
 from srt.automaton import Delete, Put, Write
 from srt.errors import StoreError
 
 STORE_NAME = re.compile(r"[a-z][a-z_]{0,31}")
-PAGE_ROWS = 256
 LOG_BYTES_MAX = 64 << 20
 """The write-ahead log is cut back to this after a checkpoint."""
 _TABLES = "SELECT substr(name, 4) FROM sqlite_schema WHERE type = 'table' AND name LIKE 'kv\\_%' ESCAPE '\\'"
@@ -99,25 +98,48 @@ class KeyValueStore:
         self._connection.close()
 
 
-def read_range(path: Path, store: str, first: bytes, last: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Keys in [first, last) and their values, in order, from any thread; what is written meanwhile may be among them or not.
-    It reads in pages, so it holds up nobody who writes, however slowly it is consumed. StoreError as above."""
-    check_name(store)
-    query = f"SELECT key, value FROM kv_{store} WHERE key >= ? AND key < ? ORDER BY key LIMIT {PAGE_ROWS}"
-    try:
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+class Readers:
+    """The reading side, beside the one that writes: for any threads, each with a connection of its own at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._idle: list[sqlite3.Connection] = []
+        self._lock = threading.Lock()
+
+    def scan(
+        self, store: str, first: bytes, last: bytes, limit: int, reverse: bool = False
+    ) -> list[tuple[bytes, bytes]]:
+        """At most `limit` of the keys in [first, last) and their values, ascending or descending; all as of one moment.
+        StoreError when the database is rotten."""
+        order = "DESC" if reverse else "ASC"
+        query = f"SELECT key, value FROM kv_{check_name(store)} WHERE key >= ? AND key < ? ORDER BY key {order} LIMIT ?"
         try:
-            if (store,) not in connection.execute(_TABLES).fetchall():
-                return
-            while rows := connection.execute(query, (first, last)).fetchall():
-                yield from rows
-                if len(rows) < PAGE_ROWS:
-                    return
-                first = rows[-1][0] + b"\0"
-        finally:
-            connection.close()
-    except sqlite3.Error as error:
-        raise database_error(path, error) from error
+            connection = self._borrow()
+            try:
+                return connection.execute(query, (first, last, limit)).fetchall()
+            except sqlite3.OperationalError:
+                if (store,) in connection.execute(_TABLES).fetchall():
+                    raise
+                return []  # nothing was ever written to it
+            finally:
+                with self._lock:
+                    self._idle.append(connection)
+        except sqlite3.Error as error:
+            raise database_error(self.path, error) from error
+
+    def _borrow(self) -> sqlite3.Connection:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        uri = f"{self.path.absolute().as_uri()}?mode=ro"
+        return sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
+
+    def close(self) -> None:
+        """Once nobody reads any more."""
+        with self._lock:
+            for connection in self._idle:
+                connection.close()
+            self._idle.clear()
 
 
 def check_name(store: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from srt.automaton import Delete, Put, Stored, StoreFailed, Write, WriteAt
 from srt.errors import StoreError
 from srt.fixed_file import FixedFile
-from srt.key_value_store import KeyValueStore, check_name, read_range
+from srt.key_value_store import KeyValueStore, Readers, check_name
 
 DATABASE = "store.db"
 OWNER_BYTES = 16
@@ -56,6 +56,7 @@ class Stores:
         self.stored = 0
         self.failed = 0
         self._database = KeyValueStore(directory / DATABASE)
+        self._readers = Readers(directory / DATABASE)
         self._files: dict[str, FixedFile] = {}
         self._queue: deque[_Waiting] = deque()
         self._woken = threading.Condition()
@@ -108,9 +109,11 @@ class Stores:
         """Writes that are not durable yet, without those being synced."""
         return len(self._queue)
 
-    def range(self, store: str, first: bytes, last: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """What is stored under keys in [first, last), in order; reads page by page, beside those who write."""
-        return read_range(self.directory / DATABASE, store, first, last)
+    def scan(
+        self, store: str, first: bytes, last: bytes, limit: int, reverse: bool = False
+    ) -> list[tuple[bytes, bytes]]:
+        """At most `limit` of the keys in [first, last) that are durable and their values, ascending or descending."""
+        return self._readers.scan(store, first, last, limit, reverse)
 
     def close(self) -> None:
         """Makes durable what waits, answers it, and ends the thread. Once more does nothing."""
@@ -119,6 +122,7 @@ class Stores:
             self._woken.notify()
         if self._thread is not None:
             self._thread.join()
+        self._readers.close()
         self._database.close()
         for file in self._files.values():
             file.close()
