@@ -1,0 +1,55 @@
+// A job's reducer tree, root at the top: squares are workers, circles are agents.
+
+import { s } from "./dom.js";
+
+const ACROSS = 74, DOWN = 78, MARGIN = 44, SHOWN_MAX = 24;
+
+/** `node`: {name, role, kind, agents, children: [...]} */
+export function tree(node) {
+  const placed = [];
+  const leaves = { count: 0 };
+  const depth = place(node, 0, leaves, placed);
+  const width = Math.max(1, leaves.count) * ACROSS + MARGIN, height = depth * DOWN + 40;
+  const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, class: "tree", role: "img", "aria-label": "the tree of reducers", style: `max-width:${width}px` });
+  for (const one of placed) {
+    for (const child of one.below) {
+      const middle = (one.y + child.y) / 2;
+      svg.append(s("path", { d: `M${one.x} ${one.y}C${one.x} ${middle} ${child.x} ${middle} ${child.x} ${child.y}`, class: "edge" }));
+    }
+  }
+  for (const one of placed) svg.append(mark(one));
+  return svg;
+}
+
+function place(node, level, leaves, placed) {
+  const spot = { node, y: 24 + level * DOWN, below: [] };
+  let deepest = level + 1;
+  const children = node.children ?? [];
+  for (const child of children.slice(0, SHOWN_MAX)) {
+    deepest = Math.max(deepest, place(child, level + 1, leaves, placed));
+    spot.below.push(placed.at(-1));
+  }
+  if (children.length > SHOWN_MAX) {
+    deepest = Math.max(deepest, place({ name: `and ${children.length - SHOWN_MAX} more`, role: "more" }, level + 1, leaves, placed));
+    spot.below.push(placed.at(-1));
+  }
+  spot.x = spot.below.length
+    ? (spot.below[0].x + spot.below.at(-1).x) / 2
+    : MARGIN + leaves.count++ * ACROSS;
+  placed.push(spot);
+  return deepest;
+}
+
+function mark({ node, x, y }) {
+  const root = node.role === "root";
+  const shape = node.role === "more"
+    ? s("text", { x, y: y + 4, class: "axis middle" }, "...")
+    : node.kind === "worker"
+      ? s("rect", { x: x - 8, y: y - 8, width: 16, height: 16, rx: 3 })
+      : s("circle", { cx: x, cy: y, r: 8 });
+  const name = String(node.name ?? "");
+  return s("g", { class: `vertex ${node.kind ?? ""}${root ? " root" : ""}` },
+    shape,
+    s("title", {}, `${name}${root ? ", the master" : ""}: ${node.agents ?? 0} agents below`),
+    s("text", { x, y: y + 24, class: "axis middle" }, name.length > 11 ? `${name.slice(0, 10)}…` : name));
+}
