@@ -16,6 +16,7 @@ from master.api_forward import Forwarder
 from master.api_guard import Guard, Writer
 from master.api_jobs import JobHandlers
 from master.api_options import ApiOptions
+from master.api_page import Page
 from master.api_results import ResultHandlers, TableEncoder
 from master.api_webhooks import Webhooks
 from master.service import NodeService
@@ -63,6 +64,7 @@ class HttpApi:
 
     def _add_routes(self) -> None:
         jobs, results, events, fleet = self._jobs, self._results, self._events, self._fleet
+        page = Page()
         job = "/v1/jobs/{name}"
         for rule, method, path, handler in (
             ("plain", "GET", "/v1/jobs", jobs.list),
@@ -85,6 +87,8 @@ class HttpApi:
             ("plain", "GET", "/v1/openapi.json", fleet.openapi),
             ("plain", "GET", "/v1/problems/{kind}", fleet.problem),
             ("plain", "GET", "/metrics", fleet.metrics),
+            ("open", "GET", "/", page.index),
+            ("open", "GET", "/page/{file}", page.file),
             ("open", "GET", "/healthz", fleet.health),
             ("open", "GET", "/readyz", fleet.ready),
         ):

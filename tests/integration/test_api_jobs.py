@@ -275,14 +275,29 @@ def test_how_the_node_is() -> None:
 
 def test_other_handlers_of_the_port_guard_themselves() -> None:
     async def main(client: Client) -> None:
-        assert (await client("GET", "/")).body == b"page"
+        assert (await client("GET", "/v1/other")).body == b"other"
         assert (await client("GET", "/v1/jobs")).status == 401
 
-    async def page(_: web.Request) -> web.Response:
-        return web.Response(text="page")
+    async def other(_: web.Request) -> web.Response:
+        return web.Response(text="other")
 
-    class WithPage(Running):
+    class WithOther(Running):
         def made(self, app: web.Application) -> None:
-            app.router.add_get("/", page)
+            app.router.add_get("/v1/other", other)
 
-    with_fleet(main, options=ApiOptions(token="secret"), running=WithPage)
+    with_fleet(main, options=ApiOptions(token="secret"), running=WithOther)
+
+
+def test_the_page_is_served_to_anybody_and_may_load_nothing_from_elsewhere() -> None:
+    async def main(client: Client) -> None:
+        page = await client("GET", "/")
+        assert page.body.startswith(b"<!doctype html>")
+        assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+        script = await client("GET", "/page/app.js")
+        assert script.headers["Content-Type"].startswith("text/javascript")
+        again = await client("GET", "/page/app.js", headers={"If-None-Match": script.headers["ETag"]})
+        assert (again.status, again.body) == (304, b"")
+        assert (await client("GET", "/page/../api.py")).status == 404
+        assert (await client("GET", "/page/nothing.js")).status == 404
+
+    with_fleet(main, options=ApiOptions(token="secret"))
