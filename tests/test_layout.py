@@ -90,7 +90,9 @@ def test_an_agent_stays_light() -> None:
     assert set(HEAVY) & set(done.stdout.split()) == set()
 
 
-NETWORKED = re.compile(r"(elfstream/.*|\w+/driver\w*|srt/(peer_socket|dials|greetings)|master/(api|api_\w+|sql_compiler))\.py")
+NETWORKED = re.compile(
+    r"(elfstream/.*|\w+/driver|srt/(peer_socket|dials|greetings)|master/(api|api_\w+|sql_compiler))\.py"
+)
 """Drivers, the HTTP API and the face. All else is synchronous: bytes and times in, values out."""
 
 
