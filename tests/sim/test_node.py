@@ -28,6 +28,7 @@ from master.root import ChangePlan, DrainJob, PlanAnswer, RootOptions
 from master.service import JobNotice
 from srt.automaton import Instant, Ref
 from srt.ids import job_key
+from srt.options import LinkOptions
 from srt.reducer import ReducerOptions
 from srt.reducer_tree import ReducerTree
 from srt.ring import Ring
@@ -36,6 +37,7 @@ from tests.plans import plan
 from tests.sim.cut_fleet import canonical
 from tests.sim.cut_logs import Driver, Line, LogFile, Logs, pane_states
 from tests.sim.disk import FileDisk, KeyValueDisk
+from tests.sim.linked_world import LinkedWorld
 from tests.sim.network import Network
 from tests.sim.world import WALL_START_US, Process, World
 
@@ -51,6 +53,13 @@ SETTINGS = Settings(
     expect=4,
 )
 WRITE_S = 16.0
+SMALL_LINKS = LinkOptions(
+    quantum_bytes=400, job_bytes_max=1200, queued_bytes_max=4000, jobs_max=4, credit_bytes=6000,
+    job_credit_bytes=1500, control_bytes_max=64 << 10, stalled_s=0.5,
+)  # fmt: skip
+SMALL_VERTEX = ReducerOptions(
+    forget_after_s=10.0, pending_max=8, frame_bytes_max=8000, burst_bytes=600, pending_bytes_max=20_000
+)
 
 
 @dataclass
@@ -73,9 +82,12 @@ class Node(NodeCore):
 class NodeFleet:
     """Some agents and workers around one job; the first worker is told to make it."""
 
-    def __init__(self, seed: int, agents: int = 4, workers: int = 4) -> None:
-        self.seed, self.rng = seed, random.Random(seed)
-        self.world = World(seed, Network(0.001, 0.004))
+    def __init__(self, seed: int, agents: int = 4, workers: int = 4, linked: bool = False) -> None:
+        """`linked`: over links that are so slow, with queues so small, that jobs are busy and held."""
+        self.seed, self.rng, self.linked = seed, random.Random(seed), linked
+        self.world: World = World(seed, Network(0.001, 0.004))
+        if linked:
+            self.world = LinkedWorld(seed, Network(0.001, 0.004), 100_000, SMALL_LINKS)
         self.machines: dict[str, Machine] = {}
         self.seen: dict[int, list[tuple[tuple[Lineage, int], str, dict[int, bytes]]]] = defaultdict(list)
         self.answers: list[PlanAnswer] = []
@@ -104,7 +116,7 @@ class NodeFleet:
         finality = FinalityOptions(grace_s=3.0)
         options = NodeOptions(
             masters=MastersOptions(log_entries_max=16, root=RootOptions(finality=finality)),
-            reducer=ReducerOptions(forget_after_s=10.0),
+            reducer=SMALL_VERTEX if self.linked else ReducerOptions(forget_after_s=10.0),
         )
         agent = self._agent(process, rng) if is_agent else None
         groups = process.disks["groups"]
@@ -235,8 +247,8 @@ class NodeFleet:
             self.world.after(self.rng.random() * 3, self.world.network.heal)
 
 
-def simulate(seed: int, faults: int) -> NodeFleet:
-    fleet = NodeFleet(seed)
+def simulate(seed: int, faults: int, linked: bool = False) -> NodeFleet:
+    fleet = NodeFleet(seed, linked=linked)
     try:
         fleet.run(faults)
         assert fleet.finals() == fleet.truth(), (
@@ -257,3 +269,11 @@ def test_a_quiet_fleet_answers_exactly(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(10, 18))
 def test_answers_are_exact_whatever_crashes(seed: int) -> None:
     simulate(seed, 5)
+
+
+@pytest.mark.parametrize("seed", range(30, 36))
+def test_answers_are_exact_over_links_with_credits(seed: int) -> None:
+    fleet = simulate(seed, 0 if seed < 32 else 5, linked=True)
+    assert isinstance(fleet.world, LinkedWorld)
+    assert fleet.world.counts.busy
+    assert fleet.world.counts.unsound == 0

@@ -82,6 +82,8 @@ class World:
         """Called with the process after each event that it handled."""
         self.observers: list[Callable[[Process, Any], None]] = []
         """Called with each effect that is for nobody here: what a core tells the world above it."""
+        self.handled: list[Callable[[Process, Any], None]] = []
+        """Called with each event that a process has handled, its effects carried out."""
         self.fsync_s = 0.002
         self.crash_chance = 0.0
         """The chance, per effect, that the process dies right before carrying it out."""
@@ -169,6 +171,8 @@ class World:
                 self._plan_wake(process)
                 for check in self.checks:
                     check(process)
+            for told in self.handled:
+                told(process, event)
 
     def _carry_out(self, process: Process, effect: Any) -> None:
         if isinstance(effect, Send):
