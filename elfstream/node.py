@@ -144,6 +144,8 @@ class NodeCore:
         elif isinstance(event, LeaveRing):
             self._to_board(event)
             self._route(self.ring.handle(event, now))
+            if isinstance(event, PeerLost):
+                self._to_vertices(event)
         elif isinstance(event, FoundJob | ToRoot):
             self._to_masters(event)
         elif isinstance(event, Busy | Room):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from cbt.budget import Budget, Ledger
 from cbt.options import Options as TreeOptions
-from srt.automaton import NEVER, Instant, Received, Ref, Send, Wake
+from srt.automaton import NEVER, Instant, PeerLost, Received, Ref, Send, Wake
 from srt.content import Content
 from srt.errors import ContentError
 from srt.frame_messages import (
@@ -83,6 +83,8 @@ class ReducerOptions:
     """The same in frames."""
     forget_after_s: float = 30.0
     """A frame without an answer for so long is forgotten: its agents have asked again by themselves."""
+    again_s: float = 0.5
+    """After the link to the parent broke, if there is no other parent by then, everything is sent again."""
     senders_max: int = 4096
     """Senders whose parts are put together at a time."""
     begun_bytes_max: int = 128 * MIB
@@ -131,6 +133,8 @@ class Reducer:
         self._busy = False
         self._burst_at = -NEVER
         """The link gets the next burst then."""
+        self._again_at = NEVER
+        """Everything is sent again then."""
         self._solo = False
         self._children: frozenset[Ref] = frozenset()
         self._reported: set[Ref] = set()
@@ -147,7 +151,7 @@ class Reducer:
 
     @property
     def wake_at(self) -> float:
-        at = self._flight.due_s(self.options.forget_after_s, self.parent is None)
+        at = min(self._again_at, self._flight.due_s(self.options.forget_after_s, self.parent is None))
         if self._can_send and self._flight.waiting:
             at = min(at, self._burst_at)
         return min(at, self._outbox.due_s) if self._can_ship else at
@@ -158,8 +162,8 @@ class Reducer:
 
     @property
     def _can_ship(self) -> bool:
-        """What could not leave yet is better merged with what comes."""
-        return self._can_send and not self._flight.waiting and not self._flying(2, 4)
+        """What could not leave yet is better merged with what comes. SYNCs wait for no answers: somebody misses some."""
+        return self._can_send and not self._flight.waiting and (bool(self._syncs) or not self._flying(2, 4))
 
     def _flying(self, part: int, of: int) -> bool:
         """Whether so much of what may be in flight is."""
@@ -179,8 +183,12 @@ class Reducer:
             self._reported &= event.children
         elif isinstance(event, ParentBusy | ParentRoom) and event.parent == self.parent:
             self._busy = isinstance(event, ParentBusy)
+        elif isinstance(event, PeerLost) and event.peer == self.parent:
+            self._again_at = min(self._again_at, now.s + self.options.again_s)
         elif isinstance(event, Wake):
             effects = self._forget_old(now.s)
+        if now.s >= self._again_at:
+            self._restart(now.s)
         return effects + self._flow(now.s)
 
     def _receive(self, sender: Ref, message: Any, now_s: float) -> list[Any]:
@@ -335,8 +343,12 @@ class Reducer:
         """V3: what is not acknowledged is sent again, unchanged and in order; all goes alone until the first ACK."""
         if parent == self.parent:
             return
-        self.parent = parent
-        self._solo, self._busy, self._burst_at = True, False, -NEVER
+        self.parent, self._busy = parent, False
+        self._restart(now_s)
+
+    def _restart(self, now_s: float) -> None:
+        """V3, also when the link broke and the parent may be the same: what was on it is lost."""
+        self._solo, self._burst_at, self._again_at = True, -NEVER, NEVER
         self._flight.restart(now_s)
 
     # down

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from cbt.budget import Budget
 from cbt.options import Options as TreeSizes
-from srt.automaton import NEVER, WAKE, Instant, Received, Ref, Send, Wake
+from srt.automaton import NEVER, WAKE, Instant, PeerLost, Received, Ref, Send, Wake
 from srt.frame_messages import ForJob, Up
 from srt.links import Busy, Free, Hold, Room
 from srt.reducer import (
@@ -68,6 +68,9 @@ class Vertices:
             return self._wake()
         if isinstance(event, Busy | Room):
             return self._of_link(event)
+        if isinstance(event, PeerLost):
+            children = [key for key, one in self.reducers.items() if one.parent == event.peer]
+            return [effect for key in children for effect in self._give(key, event)]
         raise TypeError(f"no event of vertices: {event!r}")
 
     def _wake(self) -> list[Any]:

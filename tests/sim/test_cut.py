@@ -17,6 +17,10 @@ def test_results_are_exact_whatever_happens(first: int) -> None:
         simulate(seed)
 
 
+def test_a_vertex_full_of_frames_without_answers_lets_syncs_pass() -> None:
+    simulate(1227)  # once, an agent below it stayed silent until it was no longer waited for
+
+
 def test_nothing_is_late_or_sent_twice_in_peace() -> None:
     fleet = simulate(1, faults=0, plan_changes=0, late=False, recover=False, split=False, forgetful=False)
     core = fleet.root.core

@@ -11,7 +11,7 @@ import pytest
 
 from cbt.budget import Budget
 from cbt.options import BudgetOptions, Options
-from srt.automaton import NEVER, WAKE, Instant, Received, Ref, Send
+from srt.automaton import NEVER, WAKE, Instant, PeerLost, Received, Ref, Send
 from srt.content import Content
 from srt.frame_messages import (
     FRAME_MESSAGES,
@@ -259,6 +259,33 @@ def test_children_are_held_while_the_outbox_is_half_full_and_cannot_leave() -> N
     assert effects[-1] == FreeChildren()
     assert sum(sum(groups_of(content_of(one), 1, 10).values()) for one in frames(effects)) == 600
     vertex.core.check()
+
+
+def test_syncs_do_not_wait_for_answers_that_are_lost() -> None:
+    vertex = Vertex(pending_max=3)
+    for number in range(3):
+        vertex.give(CHILDREN[0], frame(number, {stream(0): (number, number + 1)}))
+        vertex.shipped()
+    assert len(vertex.core._flight) == 2, "half of what may be in flight"
+    request = SyncRequest(stream(0), 3, -1, 77, 1, 5, "web1")
+    before, sync, held = vertex.hear(Sync((request,)), CHILDREN[0])
+    assert held == HoldChildren()
+    assert isinstance(before.message, Frame)
+    assert sync == Send(UP, Sync((request,)))
+
+
+def test_when_the_link_broke_everything_goes_again_to_the_same_parent() -> None:
+    vertex = Vertex()
+    vertex.give(CHILDREN[0], frame(1, {stream(0): (0, 1)}))
+    (sent,) = vertex.shipped()
+    vertex.core.handle(PeerLost(OTHER), vertex.instant)
+    vertex.core.handle(PeerLost(UP), vertex.instant)
+    vertex.core.handle(PeerLost(UP), vertex.instant)
+    assert vertex.core.wake_at == vertex.now + vertex.core.options.again_s
+    vertex.now = vertex.core.wake_at
+    again = frames(vertex.core.handle(WAKE, vertex.instant))
+    assert again == [sent._replace(solo=True)]
+    assert vertex.core.wake_at == vertex.now + vertex.core.options.forget_after_s, "once"
 
 
 def test_the_link_gets_a_burst_at_a_time_and_syncs_stay_behind_the_frames() -> None:
