@@ -20,7 +20,6 @@ from aiohttp import WSCloseCode, web
 from srt.automaton import ANY_BOOT, WAKE, Instant, PeerLost, Received, Ref, Send
 from srt.dials import Dial, Dials
 from srt.errors import WireError
-from srt.frame_messages import ForJob
 from srt.greetings import CLOSE_S, CROSSED, ROUTE, Doorman, RefusedError
 from srt.link_messages import Grant, SentSoFar
 from srt.links import LinkDown, Links, Ready
@@ -52,6 +51,7 @@ class PeerLinks:
         self,
         greeting: Greeting,
         wire: Wire,
+        charged_to: Callable[[Any], bytes | None],
         links: Links,
         app: web.Application,
         post: Post,
@@ -60,8 +60,8 @@ class PeerLinks:
         auth: PeerAuth = PeerAuth(),  # noqa: B008 - frozen
         options: PeerOptions = PeerOptions(),  # noqa: B008 - frozen
     ) -> None:
-        """`greeting` says who we are. Adds the route /v1/peer to `app`. OptionsError: `options` do not fit those of
-        `links`."""
+        """`greeting` says who we are, `charged_to` under which key a message is queued (None: control). Adds the route
+        /v1/peer to `app`. OptionsError: `options` do not fit those of `links`."""
         options.fit(links.options)
         self.ref, self.options = greeting.ref, options
         self.refusals = Refusals()
@@ -69,7 +69,13 @@ class PeerLinks:
         """Of links that are over; `peers` has the others."""
         self.dropped = 0
         """Messages that were waiting for a link when it broke, or never came about."""
-        self._greeting, self._wire, self._links, self._post, self._clock = greeting, wire, links, post, clock
+        self._wire, self._charged_to, self._links, self._post, self._clock = (
+            wire,
+            charged_to,
+            links,
+            post,
+            clock,
+        )
         self._sockets: dict[Ref, PeerSocket] = {}
         self._at: dict[str, Ref] = {}
         """Who answers at an address, as far as there is a link."""
@@ -107,7 +113,7 @@ class PeerLinks:
     def send(self, to: Ref, message: Any) -> None:
         """Best effort, as `Send` says. WireError: it is no message, or too long."""
         data = self._wire.encode(message)
-        key = message.key if isinstance(message, ForJob) else None
+        key = self._charged_to(message)
         if self._closing:
             return
         peer = self._linked(to)
@@ -183,7 +189,7 @@ class PeerLinks:
         if isinstance(message, Grant | SentSoFar):
             self._carry(self._links.handle(Received(peer, message), self._clock()))
             return
-        key = message.key if isinstance(message, ForJob) else None
+        key = self._charged_to(message)
         if key is not None and not self._links.came(peer, key, size):
             socket.end("credit", "it sends more than it was granted")
             return

@@ -12,13 +12,13 @@ from contextlib import suppress
 from typing import Any
 
 import aiohttp
+import msgspec
 import uvloop
 from aiohttp import web
 
 from elfstream.core_thread import system_clock
 from srt.automaton import PeerLost, Received, Ref
 from srt.driver import PeerLinks
-from srt.frame_messages import ForJob
 from srt.greetings import GREETING_HEADER
 from srt.links import Links
 from srt.options import LinkOptions
@@ -57,6 +57,14 @@ async def until(true: Callable[[], Any]) -> None:
         await asyncio.sleep(0.002)
 
 
+class Bulk(msgspec.Struct, frozen=True, array_like=True, tag="zb"):
+    """A message that is charged to a job, of any size."""
+
+    key: bytes
+    number: int
+    data: bytes
+
+
 NODES: list[Node] = []
 """Those that listen."""
 
@@ -92,7 +100,8 @@ class Node:
         app = web.Application()
         self.peers = PeerLinks(
             Greeting(*self.versions, self.ref, self.fleet),
-            Wire(ForJob),
+            Wire(Bulk),
+            lambda message: message.key if isinstance(message, Bulk) else None,
             self.links,
             app,
             self._post,

@@ -14,7 +14,6 @@ import aiohttp
 import pytest
 
 from srt.automaton import Ref
-from srt.frame_messages import ForJob, Frame, PaneRun
 from srt.greetings import GREETING_HEADER, REFUSED_HEADER
 from srt.link_messages import Grant
 from srt.options import LinkOptions
@@ -22,7 +21,7 @@ from srt.peer_options import PeerAuth, PeerOptions
 from srt.ring_messages import Ping
 from srt.tree_messages import MasterReply
 from srt.wire import MESSAGE_BYTES_MAX
-from tests.peers import QUICK, Node, Stranger, greeting_header, run, until
+from tests.peers import QUICK, Bulk, Node, Stranger, greeting_header, run, until
 
 THEM = Ref(b"t" * 16, "127.0.0.1:1", 1)
 PING = b"\x91\xa2ri"
@@ -199,9 +198,7 @@ def test_who_sends_without_credit_is_put_out() -> None:
         node = await Node(1, links=links).start()
         node.busy = True
         bad = await Stranger(3).dial(node)
-        data = node.peers._wire.encode(
-            ForJob(b"j" * 16, Frame(1, 0, True, False, (), (), (PaneRun(1, 0, 0, bytes(9000)),)))
-        )
+        data = node.peers._wire.encode(Bulk(b"j" * 16, 1, bytes(9000)))
         for _ in range(4):
             await bad.ws.send_bytes(data)
         assert await bad.end() == (1008, "it sends more than it was granted")
