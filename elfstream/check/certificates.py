@@ -10,6 +10,8 @@ from elfstream.check.finding import Finding, error, warning
 from elfstream.config.model import NodeConfig
 
 EXPIRY_S = 14 * 86400
+TURNS = 10
+"""TLS 1.3 takes three, 1.2 four."""
 MAKE = "elfstream certs makes certificates."
 
 
@@ -80,16 +82,14 @@ def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> _Shaken:
         client.wrap_bio(to_client, to_server),
         server.wrap_bio(to_server, to_client, server_side=True),
     ]
-    waiting = list(ends)
-    for _ in range(10):  # TLS 1.3 takes three turns, 1.2 four
-        for end in list(waiting):
+    for _ in range(TURNS):
+        for end in ends:  # nothing happens at an end that is done
             try:
                 end.do_handshake()
             except ssl.SSLWantReadError:
                 continue
             except ssl.SSLError as refusal:
                 return _Shaken({}, refusal)
-            waiting.remove(end)
     return _Shaken(ends[0].getpeercert() or {}, None)
 
 

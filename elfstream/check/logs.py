@@ -105,11 +105,16 @@ def _matches(key: tuple[str | int, ...], pattern: str) -> tuple[list[str], list[
 
 
 def _read_advice(path: str) -> str:
+    """A group that may read it is to be joined; where the group may not, either, the mode is to be changed."""
     try:
-        group = os.stat(path).st_gid
+        found = os.stat(path)
     except OSError:
-        group = 4
-    return f"Add the user of the service to the group that may:  usermod -aG {_group_name(group)} elfstream"
+        return "Give the user of the service the right to enter its folder."
+    group = _group_name(found.st_gid)
+    letters, wanted = ("rx", 0o050) if stat.S_ISDIR(found.st_mode) else ("r", 0o040)
+    if found.st_mode & wanted == wanted:
+        return f"Add the user of the service to the group that may:  usermod -aG {group} elfstream"
+    return f"Let the group {group} read it, also when it is rotated:  chmod g+{letters} {path}"
 
 
 def _group_name(group: int) -> str:

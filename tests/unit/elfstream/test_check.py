@@ -76,6 +76,13 @@ def test_some_odd_lines_are_a_warning(tmp_path: Path) -> None:
     assert finding.advice == "The other lines do; these are counted as rejected."
 
 
+@pytest.mark.parametrize(("good", "severity"), [(1, "error"), (2, "warning")])
+def test_most_lines_odd_is_an_error(tmp_path: Path, good: int, severity: str) -> None:
+    (tmp_path / "a.log").write_text(GOOD * good + "odd\n" * (4 - good))
+    (finding,) = looked(source(tmp_path / "a.log"))
+    assert finding.severity == severity
+
+
 def test_a_format_nobody_knows(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("so it goes\n" * 4)
     (tmp_path / "b.log").write_text(GOOD + "so it goes\n")
@@ -133,6 +140,15 @@ def test_files_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert finding.severity == "error"
     assert f"{tmp_path}/2.log and 2 more may not be read by the user" in finding.message
     assert "usermod -aG" in finding.advice
+    for path in tmp_path.iterdir():
+        path.chmod(0o600)
+    (finding,) = looked(source(tmp_path / "*.log"))
+    assert f"chmod g+r {tmp_path}/0.log" in finding.advice
+    monkeypatch.setattr("elfstream.check.logs.closed_folder", lambda pattern: str(tmp_path))
+    tmp_path.chmod(0o700)
+    (finding,) = looked(source(tmp_path / "none*.log"))
+    assert finding.severity == "error"
+    assert f"chmod g+rx {tmp_path}" in finding.advice
 
 
 def test_a_broken_archive(tmp_path: Path) -> None:
@@ -171,6 +187,8 @@ def test_memory_of_the_machine(root: Path) -> None:
 def test_memory_of_the_service(root: Path) -> None:
     (root / "sys/fs/cgroup/system.slice/memory.max").write_text("268435456\n")
     assert memory(root, 256 << 20) == [("error", "memory_max is 256MiB, and MemoryMax of the service allows 256 MiB")]
+    (root / "sys/fs/cgroup/system.slice/elfstream.service/memory.max").write_text("134217728\n")
+    assert memory(root, 256 << 20) == [("error", "memory_max is 256MiB, and MemoryMax of the service allows 128 MiB")]
     (root / "proc/self/cgroup").write_text("1:name=systemd:/\n")
     assert memory(root, 256 << 20) == []
 
@@ -211,6 +229,8 @@ def test_file_systems(tmp_path: Path, root: Path) -> None:
         f"3 1 0:9 / {here}x rw - tmpfs t rw\n"
     )
     assert machine.filesystem("/", root) == "ext4"
+    assert machine.filesystem(f"{here}2", root) == "ext4"
+    assert machine.filesystem(f"{here}/a/b", root) == "nfs4"
     small = LimitsConfig(spill_max=0)
     assert data_dir(tmp_path, root, limits=small) == [
         ("warning", "node.data_dir", "DIR is on a network file system (nfs4)")
@@ -250,8 +270,21 @@ def test_ports(tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> No
     assert listening(tmp_path, "127.0.0.1", 0) == ([], False)
     assert listening(tmp_path, "127.0.0.1", port) == ([f"another program listens on 127.0.0.1:{port}"], False)
     assert listening(tmp_path, "0.0.0.0", port) == ([f"another program listens on 0.0.0.0:{port}"], False)
+    if socket.has_ipv6 and Path("/proc/net/if_inet6").exists():  # asyncio listens there on IPv6 alone
+        assert listening(tmp_path, "::", port) == ([], False)
     assert listening(tmp_path, "192.0.2.1", 7117) == (["192.0.2.1 is no address of this machine"], False)
     assert "cannot be resolved" in listening(tmp_path, "no-such-host.invalid", 7117)[0][0]
+
+
+def test_a_port_that_was_left_a_moment_ago_is_free(tmp_path: Path) -> None:
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as asyncio's servers have
+        one.bind(("127.0.0.1", 0))
+        one.listen(1)
+        left = one.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", left)):
+            one.accept()[0].close()  # whoever closes first leaves the port in TIME_WAIT
+    assert listening(tmp_path, "127.0.0.1", left) == ([], False)
 
 
 @pytest.mark.parametrize(("server", "running"), [("elfstream/0.1.0", True), ("nginx", False)])
