@@ -21,13 +21,26 @@ from cbt.options import Options as TreeSizes
 from elfstream.notice_board import About, HaveSources, JoinJob, LeaveJob, NoticeBoard
 from elfstream.notices import DIRECTORY
 from master.group_messages import GROUP_MESSAGES
-from master.job_events import Announce, JobRemovedElsewhere
-from master.masters import FoundJob, Masters, MastersOptions, NewsHere, ToRoot
-from srt.automaton import NEVER, WAKE, Instant, PeerLost, Received, Stored, StoreFailed, Wake, Write
+from master.job_events import Announce, Finished, JobRemovedElsewhere, ResultsRead
+from master.masters import Masters, NewsHere
+from master.mastership import MastersOptions
+from master.requests import (
+    Answer,
+    Ask,
+    DescribeNode,
+    DescribeVertex,
+    FindMaster,
+    MasterAt,
+    NodeView,
+    Refusal,
+    VertexView,
+)
+from srt.automaton import NEVER, WAKE, Instant, PeerLost, Received, Send, Stored, StoreFailed, Wake, Write
 from srt.directory import STORE as DIRECTORY_STORE
 from srt.directory_messages import DIRECTORY_MESSAGES
 from srt.frame_messages import ForJob, News
 from srt.links import Busy, Room
+from srt.master_routing import Answered, AnswerMaster, Asked, AskMaster, MasterRouting
 from srt.options import DirectoryOptions
 from srt.reducer import ChildrenChanged, ParentChanged, ReducerOptions
 from srt.reducer_tree import ReducerTree
@@ -49,9 +62,10 @@ from srt.tree_events import (
     Unsubscribe,
 )
 from srt.tree_events import ParentChanged as TreeParent
-from srt.tree_messages import TREE_MESSAGES
+from srt.tree_messages import MASTER_MESSAGES, TREE_MESSAGES, Kind
 from srt.vertices import AtRoot, ForChildHere, ForVertex, Vertices
 
+NEIGHBOURS_SHOWN = 24
 _News = msgspec.msgpack.Decoder(News)
 
 
@@ -90,9 +104,13 @@ class NodeCore:
         self.unsound_news = 0
         """What trees carried down that cannot be read."""
         self.board = NoticeBoard(ring, trees.kind, rng, directory or {}, options.about, options.directory)
+        self.routing = MasterRouting(ring, trees, self.masters.leader)
+        self._kind, self._budget = trees.kind, budget
         self._tokens: dict[int, tuple[str, int]] = {}
         """Writes on their way, by the token given to the driver: the store and the token of its owner."""
         self._token = 0
+        self._finding: dict[int, Ask] = {}
+        self._finds = 0
         self._now = Instant(0.0, 0)
         self._out: list[Any] = []
         self._routes: dict[type, Callable[[Any], None]] = self._table()
@@ -121,6 +139,9 @@ class NodeCore:
             JoinJob: lambda told: self._join(told.key),
             LeaveJob: lambda told: self._leave(told.key),
             Write: self._write,
+            Send: self._send,
+            Asked: self._asked,
+            Answered: self._found_master,
         }
 
     # the automaton
@@ -128,7 +149,7 @@ class NodeCore:
     @property
     def wake_at(self) -> float:
         agent_at = NEVER if self.agent is None else self.agent.wake_at
-        cores = (self.ring, self.trees, self.vertices, self.masters, self.board)
+        cores = (self.ring, self.trees, self.vertices, self.masters, self.routing, self.board)
         return min(agent_at, *(core.wake_at for core in cores))
 
     def handle(self, event: Any, now: Instant) -> list[Any]:
@@ -141,12 +162,13 @@ class NodeCore:
             self._stored(event)
         elif isinstance(event, PeerLost):
             self._route(self.ring.handle(event, now))
+            self._to_vertices(event)
         elif isinstance(event, LeaveRing):
             self._to_board(event)
             self._route(self.ring.handle(event, now))
-            if isinstance(event, PeerLost):
-                self._to_vertices(event)
-        elif isinstance(event, FoundJob | ToRoot):
+        elif isinstance(event, Ask):
+            self._ask(event)
+        elif isinstance(event, Finished | ResultsRead | JobRemovedElsewhere):
             self._to_masters(event)
         elif isinstance(event, Busy | Room):
             self._to_vertices(event)
@@ -170,11 +192,13 @@ class NodeCore:
             self._to_vertices(event)
         elif isinstance(event.message, GROUP_MESSAGES):
             self._to_masters(event)
+        elif isinstance(event.message, MASTER_MESSAGES):
+            self._route(self.routing.handle(event, self._now))
         elif isinstance(event.message, DIRECTORY_MESSAGES):
             self._to_board(event)
 
     def _wake(self) -> None:
-        for core in (self.ring, self.trees, self.vertices, self.masters, self.agent, self.board):
+        for core in (self.ring, self.trees, self.vertices, self.masters, self.routing, self.agent, self.board):
             if core is not None and core.wake_at <= self._now.s:
                 self._route(core.handle(WAKE, self._now))
 
@@ -187,6 +211,13 @@ class NodeCore:
                 self._out.append(effect)
             else:
                 take(effect)
+
+    def _send(self, effect: Send) -> None:
+        """What a core sends to this very node needs no network."""
+        if effect.to == self.ref:
+            self._received(Received(self.ref, effect.message))
+        else:
+            self._out.append(effect)
 
     def _to_trees(self, event: Any) -> None:
         self._route(self.trees.handle(event, self._now))
@@ -242,6 +273,55 @@ class NodeCore:
             self.unsound_news += 1
         else:
             self._to_agent(JobTold(key, told))
+
+    # requests
+
+    def _ask(self, ask: Ask) -> None:
+        request = ask.request
+        if isinstance(request, FindMaster):
+            self._finding[self._finds] = ask
+            self._route(self.routing.handle(AskMaster(ask.key, self._finds, b""), self._now))
+            self._finds += 1
+        elif isinstance(request, DescribeVertex):
+            self._out.append(Answer(ask.token, self._vertex_view(ask.key)))
+        elif isinstance(request, DescribeNode):
+            self._out.append(Answer(ask.token, self._node_view()))
+        else:
+            self._to_masters(ask)
+
+    def _asked(self, asked: Asked) -> None:
+        """Another node looks for the master, which is here."""
+        answer = AnswerMaster(asked.origin, asked.request, b"here")
+        self._route(self.routing.handle(answer, self._now))
+
+    def _found_master(self, found: Answered) -> None:
+        """Whoever answered is the master, or the node at which there would be one."""
+        ask = self._finding.pop(found.request)
+        if found.sender is not None:
+            self._out.append(Answer(ask.token, MasterAt(found.sender, found.payload is not None)))
+        else:
+            self._out.append(Answer(ask.token, Refusal("busy", f"the master was not found: {found.problem}")))
+
+    def _vertex_view(self, key: bytes) -> VertexView | Refusal:
+        vertex, reducer = self.trees.vertices.get(key), self.vertices.reducers.get(key)
+        if vertex is None:
+            return Refusal("unknown", "this node has no place in the job's tree")
+        children = tuple(self.trees.children(key))
+        role = "root" if self.trees.serves(key) else "inner" if children else "leaf"
+        counters = (0, 0) if reducer is None else (reducer.counters.frames_in, reducer.counters.frames_out)
+        return VertexView(self.ref, role, self.trees.parent(key), children, vertex.agents, *counters)
+
+    def _node_view(self) -> NodeView:
+        neighbours = [ref for ref in self.ring.neighbours(self.ref.id, NEIGHBOURS_SHOWN) if ref != self.ref]
+        budget = self._budget
+        return NodeView(
+            self.ref,
+            "agent" if self._kind == Kind.AGENT else "worker",
+            tuple(neighbours),
+            tuple(key.hex() for key in self.masters.led),
+            budget.used_bytes,
+            budget.options.memory_max or 0,
+        )
 
     # the stores
 

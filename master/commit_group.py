@@ -110,9 +110,12 @@ class CommitGroup:
         self._out: list[Any] = []
 
     @classmethod
-    def create(cls, key: bytes, ref: Ref, options: GroupOptions, rng: random.Random) -> CommitGroup:
-        """A new group with one member, which leads it as soon as that is durable."""
-        log = GroupLog(key, Lineage(1, rng.randbytes(8)))
+    def create(
+        cls, key: bytes, ref: Ref, options: GroupOptions, rng: random.Random, history: int = 1
+    ) -> CommitGroup:
+        """A new group with one member, which leads it as soon as that is durable. Of two groups of a key the one with the
+        greater history wins."""
+        log = GroupLog(key, Lineage(history, rng.randbytes(8)))
         return cls(ref, log, options, rng, log.install(log.meta.lineage, 0, 0, [ref], b""))
 
     @classmethod

@@ -20,6 +20,7 @@ from job.settings import Settings
 from master.entries import (
     FINAL,
     WITHDRAWN,
+    Delivered,
     Drain,
     Entry,
     Era,
@@ -133,6 +134,10 @@ class Committed:
         """Wall clock of the leader at the first plan, and at the last change of the job."""
         self.era = self.history = 0
         """How often the lineage changed since the first plan, and which it is."""
+        self.delivered = self.published = 0
+        """Indexes: up to which the webhook has got the results, and of the last result."""
+        self.editions = 0
+        """Results published."""
         self.filled_us = ALWAYS
         """Windows that start earlier were looked at, whether they are empty."""
         self.empty_row = 0
@@ -166,7 +171,11 @@ class Committed:
         if entry is None:
             return []
         self._parts = []
-        done = self._life(entry) if isinstance(entry, Drain | Stop | Remove | Era) else self._content(entry)
+        done = (
+            self._life(entry)
+            if isinstance(entry, Delivered | Drain | Stop | Remove | Era)
+            else self._content(entry)
+        )
         if done is None:
             self.counts.void += 1
             return []
@@ -198,12 +207,17 @@ class Committed:
             return self._publish(entry)
         return self._forget(entry.agent) if isinstance(entry, Forget) else None  # a part of parts
 
-    def _life(self, entry: Drain | Stop | Remove | Era) -> list[WindowPublished] | None:
+    def _life(self, entry: Delivered | Drain | Stop | Remove | Era) -> list[WindowPublished] | None:
         """What becomes of the job as a whole."""
         if isinstance(entry, Era):
             if entry.history == self.history:
                 return None
             self.era, self.history = self.era + 1, entry.history
+            return []
+        if isinstance(entry, Delivered):
+            if entry.upto <= self.delivered:
+                return None
+            self.delivered = entry.upto
             return []
         if self.removed or (self.stopped and not isinstance(entry, Remove)):
             return None
@@ -428,6 +442,7 @@ class Committed:
         if owner is None:
             state.status = FINAL  # nothing more will be said of it until a plan has it again
         index = (self.era << ERA_INDEX_BITS) + self.index
+        self.published, self.editions = index, self.editions + 1
         covered = self.coverage(entry.agents, entry.missing)
         return [
             WindowPublished(

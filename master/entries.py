@@ -72,10 +72,17 @@ class Forget(msgspec.Struct, frozen=True, array_like=True, tag="forget"):
     agent: bytes
 
 
+class Delivered(msgspec.Struct, frozen=True, array_like=True, tag="delivered"):
+    """The job's webhook has got the results up to that index."""
+
+    upto: int
+
+
 class Drain(msgspec.Struct, frozen=True, array_like=True, tag="drain"):
     """Agents read their sources to the end as of now; then all windows become final."""
 
     made_us: int = 0
+
 
 class Stop(msgspec.Struct, frozen=True, array_like=True, tag="stop"):
     """Nothing is taken any more: what is published stays as it is."""
@@ -106,7 +113,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True, tag="part"):
     data: bytes
 
 
-Entry = Reg | FrameEntry | PlanEntry | Publish | Forget | Drain | Stop | Remove | Era | Part
+Entry = Reg | FrameEntry | PlanEntry | Publish | Forget | Delivered | Drain | Stop | Remove | Era | Part
 PART_BYTES = 1 << 20
 """A longer entry is cut."""
 _encoder = msgspec.msgpack.Encoder()

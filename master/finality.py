@@ -44,7 +44,7 @@ class Finality:
 
     @property
     def wake_at(self) -> float:
-        return self._deadline_s
+        return float("inf") if self.held or self._committed.stopped else self._deadline_s
 
     def lead(self, now_s: float) -> None:
         """Deadlines count from here on for a new leader."""

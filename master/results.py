@@ -114,7 +114,8 @@ class Results:
 
     @property
     def wake_at(self) -> float:
-        return min(self._retry_at, self._ask_at if self.lacking else NEVER, self._clean_at)
+        asks = self.lacking and self._boot_read is None
+        return min(self._retry_at, self._ask_at if asks else NEVER, self._clean_at)
 
     def begun(self, last_published: int, booted: bool, now: Instant) -> list[Any]:
         """The state of the log begins behind that publication; at a boot it is read how far the store goes."""

@@ -20,10 +20,12 @@ from job.plan_book import ALWAYS, BookFull, PlanBook, PlanBookError, Revision, r
 from job.settings import Settings
 from master.committed import Committed
 from master.entries import (
+    Delivered,
     Drain,
     Era,
     Forget,
     FrameEntry,
+    Part,
     PlanEntry,
     PlanText,
     Reg,
@@ -81,6 +83,12 @@ class DrainJob(NamedTuple):
 
 class HaltJob(NamedTuple):
     """Event: nothing is taken any more."""
+
+
+class NoteDelivery(NamedTuple):
+    """Event: the webhook has got the results up to an index."""
+
+    upto: int
 
 
 class DropJob(NamedTuple):
@@ -196,6 +204,8 @@ class Root:
             self._tail.open.entries.append(Drain(now.wall_us))
         if isinstance(event, HaltJob) and not self.committed.stopped:
             self._tail.open.entries.append(Stop(now.wall_us))
+        if isinstance(event, NoteDelivery) and event.upto > self.committed.delivered:
+            self._tail.open.entries.append(Delivered(event.upto))
         if isinstance(event, DropJob) and not self.committed.removed:
             self._tail.open.entries.append(Remove(now.wall_us))
         return []
@@ -218,7 +228,7 @@ class Root:
         self._finality.applied(now.s)
         if not self.leading:
             return effects
-        if state.counts.void > before[2] and isinstance(decode_entry(event.data), FrameEntry | Reg):
+        if state.counts.void > before[2] and isinstance(decode_entry(event.data), FrameEntry | Reg | Part):
             return effects + self._start_over(now)
         if self._tail.committed_one(event.data):
             effects += self._tail.settled()

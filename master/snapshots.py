@@ -39,6 +39,9 @@ class _Head(msgspec.Struct, array_like=True):
     changed_us: int
     era: int
     history: int
+    delivered: int
+    published: int
+    editions: int
     filled_us: int
     empty_row: int
 
@@ -66,6 +69,9 @@ def snapshot(state: Committed) -> Iterator[bytes]:
         state.changed_us,
         state.era,
         state.history,
+        state.delivered,
+        state.published,
+        state.editions,
         state.filled_us,
         state.empty_row,
     )
@@ -96,5 +102,6 @@ def restored(parts: Iterable[bytes], budget: Budget, tree_options: TreeOptions |
     made.stopped, made.removed = head.stopped, head.removed
     made.created_us, made.changed_us = head.created_us, head.changed_us
     made.era, made.history = head.era, head.history
+    made.delivered, made.published, made.editions = head.delivered, head.published, head.editions
     made.filled_us, made.empty_row = head.filled_us, head.empty_row
     return made

@@ -5,6 +5,7 @@ At least once: a request without an answer is sent again, so a master may see it
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -51,6 +52,8 @@ class Answered(NamedTuple):
     request: int
     payload: bytes | None
     problem: str = ""
+    sender: Ref | None = None
+    """Who answered; None: nobody. Without a payload it is the node closest to the key."""
 
 
 @dataclass(slots=True)
@@ -64,18 +67,22 @@ class _Pending:
 class MasterRouting:
     """Requests of one node under way, and the forwarding of those of others."""
 
-    def __init__(self, ring: Ring, trees: ReducerTree) -> None:
+    def __init__(
+        self, ring: Ring, trees: ReducerTree, leader: Callable[[bytes], Ref | None] = lambda _: None
+    ) -> None:
+        """`leader` says who leads a job, as far as its group knows that is kept here."""
         self.ref = ring.ref
         self.wake_at = NEVER
         self._ring = ring
         self._trees = trees
+        self._leader = leader
         self._pending: dict[int, _Pending] = {}
 
     def handle(self, event: Any, now: Instant) -> list[Any]:
         if isinstance(event, Received) and isinstance(event.message, MasterRequest):
             return self._forward(event.message)
         if isinstance(event, Received) and isinstance(event.message, MasterReply):
-            return self._answered(event.message)
+            return self._answered(event.sender, event.message)
         if isinstance(event, AskMaster):
             return self._ask(event, now.s)
         if isinstance(event, AnswerMaster):
@@ -86,7 +93,9 @@ class MasterRouting:
 
     def _ask(self, event: AskMaster, now_s: float) -> list[Any]:
         if len(self._pending) >= PENDING_MAX:
-            return [Answered(event.request, None, f"{PENDING_MAX} requests are waiting for an answer already")]
+            return [
+                Answered(event.request, None, f"{PENDING_MAX} requests are waiting for an answer already")
+            ]
         self._pending[event.request] = _Pending(event.key, event.payload, now_s + RETRY_S)
         self.wake_at = min(self.wake_at, now_s + RETRY_S)
         return self._forward(MasterRequest(event.key, self.ref, event.request, 0, event.payload))
@@ -94,7 +103,9 @@ class MasterRouting:
     def _forward(self, message: MasterRequest) -> list[Any]:
         if self._trees.serves(message.key):
             return [Asked(message.key, message.origin, message.request, message.payload)]
-        following = self._ring.next_hop(message.key)
+        following, leader = self._ring.next_hop(message.key), self._leader(message.key)
+        if leader is not None and leader != self.ref:
+            following = leader
         vertex = self._trees.vertices.get(message.key)
         if following is None and vertex is not None:
             following = vertex.forward  # the closest, and another of the group leads
@@ -107,11 +118,11 @@ class MasterRouting:
             return [Send(message.origin, MasterReply(message.request, None))]
         return []  # who leads is being decided: the origin asks again
 
-    def _answered(self, message: MasterReply) -> list[Any]:
+    def _answered(self, sender: Ref, message: MasterReply) -> list[Any]:
         if self._pending.pop(message.request, None) is None:
             return []
         problem = "" if message.payload is not None else "no master for that key"
-        return [Answered(message.request, message.payload, problem)]
+        return [Answered(message.request, message.payload, problem, sender)]
 
     def _retry(self, now_s: float) -> list[Any]:
         out: list[Any] = []
