@@ -1,0 +1,154 @@
+"""What a simulated world knows of one job: what readers saw of its windows, and what they should have seen."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from agent.journal_format import Positions
+from cbt.tree import Tree
+from job.plan_book import PlanBook, Revision
+from job.window import window_starts
+from master.committed import Committed, WindowPublished
+from master.entries import FINAL, WITHDRAWN
+from master.group_messages import Lineage
+from tests.sim.cut_fleet import Broken, canonical
+from tests.sim.cut_logs import Line, pane_states
+
+Place = tuple[Lineage, int]
+"""Where in which log: a recovered one, which lost entries for good, has another lineage."""
+Shown = tuple[str, int | None, dict[int, bytes]]
+"""Status, revision, tables."""
+
+
+class JobWatch:
+    """Raises Broken where an invariant of docs/PROTOCOL.md does not hold."""
+
+    def __init__(self, key: bytes, lines: Callable[[], list[Line]]) -> None:
+        self.key, self._lines = key, lines
+        self.shown: dict[tuple[int, int], dict[tuple[Place, int], Shown]] = defaultdict(dict)
+        """Per window, by (place, edition)."""
+        self.revisions: dict[int, Revision] = {}
+        self._book_at: tuple[Lineage, int] | None = None
+        self._book: PlanBook | None = None
+
+    def lineages(self) -> set[Lineage]:
+        return {place[0] for shown in self.shown.values() for place, _ in shown}
+
+    # what happens
+
+    def follow(self, lineage: Lineage, state: Committed) -> None:
+        """The book of a leader, after each of its steps."""
+        if state.book is self._book or (self._book_at and (lineage, state.index) < self._book_at):
+            return
+        self._book, self._book_at = state.book, (lineage, state.index)
+        newest = max((one.number for one in state.book.revisions), default=0)
+        for number in [number for number in self.revisions if number > newest]:
+            del self.revisions[number]  # lost with the end of a log
+        self.revisions |= {one.number: one for one in state.book.revisions}
+
+    def published(self, lineage: Lineage, state: Committed, window: WindowPublished) -> None:
+        """Any member applied an entry that shows a window."""
+        key, revision = (window.start_us, window.end_us), window.revision
+        closed = revision is not None and state.book.revision(revision.number) is None
+        if revision is not None and not closed and not state.book.owns(revision.number, key[0]):
+            raise Broken(f"invariant 5: {key} comes from revision {revision.number}, which does not own it")
+        rows = {number: canonical(tree) for number, tree in window.tables.items()}
+        content = (window.status, None if revision is None else revision.number, rows)
+        place = ((lineage, window.log_index), window.edition)
+        if self.shown[key].setdefault(place, content) != content:
+            raise Broken(f"invariant 3: edition {window.edition} of {key} has two contents")
+        places = [at for (of, at), n in self.shown[key] if of == lineage and n == window.edition]
+        if len(places) > 1:
+            raise Broken(f"invariant 3: edition {window.edition} of {key} was published at {places}")
+
+    # what should be
+
+    def full_book(self) -> PlanBook:
+        return PlanBook(0, tuple(self.revisions[number] for number in sorted(self.revisions)))
+
+    def wanted(self) -> set[tuple[int, int]]:
+        """The windows that have lines, under the revisions that own them."""
+        book, found = self.full_book(), set()
+        times = {line.time for line in self._lines()}
+        for revision in book.revisions:
+            panes = {time - time % revision.pane_us for time in times}
+            for start in window_starts(panes, revision.size_us, revision.slide_us):
+                if book.owns(revision.number, start):
+                    found.add((start, start + revision.size_us))
+        return found
+
+    def truth(self, owner: Revision, key: tuple[int, int]) -> dict[int, bytes]:
+        """The fold of all lines of a window, by table."""
+        trees: list[Tree] = []
+        lines = [line for line in self._lines() if key[0] <= line.time < key[1]]
+        for state in pane_states(owner.plan, lines).values():
+            for number, tree in enumerate([state.groups, *state.pairs]):
+                if number == len(trees):
+                    trees.append(Tree(tree.key_kinds, tree.state_kinds))
+                trees[number].merge(tree)
+        return {number: data for number, tree in enumerate(trees) if (data := canonical(tree))}
+
+    def latest(self, key: tuple[int, int]) -> Shown | None:
+        """What the newest entry of the greatest lineage says."""
+        shown = self.shown.get(key)
+        return shown[max(shown)] if shown else None
+
+    def open(self, until_us: int) -> list[tuple[int, int]]:
+        """The windows that end by then and are not final."""
+        return [
+            key
+            for key in sorted(self.wanted())
+            if key[1] <= until_us and ((last := self.latest(key)) is None or last[0] != FINAL)
+        ]
+
+    def check_results(self) -> None:
+        """The last edition of every window is the undisturbed fold of the logs, to the bit."""
+        book, wanted = self.full_book(), self.wanted()
+        for key in sorted(wanted):
+            owner, last = book.owner(key[0]), self.latest(key)
+            assert owner is not None
+            if last is None or last[0] != FINAL:
+                raise Broken(f"{key} is {last and last[0]}")
+            if {number: data for number, data in last[2].items() if data} != self.truth(owner, key):
+                raise Broken(f"the final of {key} by revision {last[1]} is not the fold of the logs")
+        for key in self.shown:
+            last = self.latest(key)
+            if key not in wanted and last is not None and last[0] != WITHDRAWN and any(last[2].values()):
+                raise Broken(f"{key} was published, and no plan has it")
+
+
+def check_content(state: Committed, committed_lines: Callable[[Any, int, int], Iterable[Line]]) -> None:
+    """Invariants 1 and 2: what is committed of a pane is the fold of each log over (start, next]."""
+    for feed in state.book.feeds:
+        counts: Counter[int] = Counter()
+        revision = state.book.fed_by(feed)[0]
+        for stream, known in state.streams.items():
+            if stream.revision == feed:
+                for line in committed_lines(stream, known.start, known.next):
+                    counts[line.time - line.time % revision.pane_us] += 1
+        held = {pane: lines for (number, pane), lines in state.content.lines.items() if number == feed and lines}
+        for pane in counts.keys() | held.keys():
+            kept = state.book.keeps(feed, pane) and pane >= state.horizon_us
+            if kept and held.get(pane, 0) != counts[pane]:
+                raise Broken(
+                    f"invariant 1: pane {pane} of feed {feed} has {held.get(pane, 0)} lines, the logs {counts[pane]}"
+                )
+
+
+class Cuts:
+    """A1: what each number of an agent's journal means, for ever."""
+
+    def __init__(self) -> None:
+        self.meaning: dict[int, Positions] = {}
+        self._looked: set[int] = set()
+
+    def look(self, cuts: dict[int, Positions], afresh: bool = False) -> None:
+        """`afresh`: a journal that was opened again; else only numbers not seen yet are compared."""
+        if afresh:
+            self._looked.clear()
+        for number in cuts.keys() - self._looked:
+            if self.meaning.setdefault(number, cuts[number]) != cuts[number]:
+                raise Broken(f"A1: cut {number} means two places")
+        self._looked |= cuts.keys()
