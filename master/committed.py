@@ -406,6 +406,11 @@ class Committed:
             return live.watermark_us
         return None if history.watermark_us is None else min(live.watermark_us, history.watermark_us)
 
+    def has_lines(self, feed: int, agent: bytes) -> bool:
+        """Whether lines of an agent were committed that had a time. O(1)."""
+        some = [self.streams.get(StreamId(feed, agent, lane)) for lane in (LIVE, HISTORY)]
+        return any(one is not None and one.counters.lines > one.counters.rejected for one in some)
+
     def missing(self, feed: int, end_us: int) -> list[bytes]:
         """The agents of the roster that have not reached `end_us`. O(roster)."""
         return [

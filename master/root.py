@@ -289,13 +289,17 @@ class Root:
         )
 
     def _announced(self) -> int | None:
-        """How far the slowest is of those agents that know a time: for sources that never had a line. O(roster), once per
-        entry."""
+        """How far the slowest is of those agents that had lines: for sources that never had one. Their own marks do not
+        count, or they would wait for themselves. O(roster), once per entry."""
         state = self.committed
         if self._announced_at != state.index:
             self._announced_at = state.index
             feed = state.book.feeds[-1] if state.book.feeds else 0
-            marks = [state.agent_reach(feed, agent) for agent, on in state.roster.items() if on]
+            marks = [
+                state.agent_reach(feed, agent)
+                for agent, on in state.roster.items()
+                if on and state.has_lines(feed, agent)
+            ]
             self._announced_us = min([mark for mark in marks if mark is not None], default=None)
         return self._announced_us
 

@@ -290,3 +290,13 @@ def test_agents_are_forgotten_and_jobs_drained_by_the_log() -> None:
     leader.give(DrainJob())
     (spread,) = leader.commit()
     assert spread.news.draining
+
+
+def test_who_never_had_a_line_is_told_how_far_the_others_are() -> None:
+    leader = Leader()
+    for agent in (0, 1):
+        leader.open(agent)
+    leader.frame(frame(1, {stream(0): (0, 1)}, {0: {"/a": 1}}, watermark_us=7 * SECOND_US))
+    leader.frame(frame(2, {stream(1): (0, 0)}, watermark_us=2 * SECOND_US))  # that was told to it before
+    leader.commit()
+    assert leader.core.news(Instant(1.0, 0)).watermark_us == 7 * SECOND_US
