@@ -450,7 +450,7 @@ def simulate(seed: int, shape: Shape) -> NodeFleet:
     try:
         fleet.run()
     except BaseException as problem:
-        told = [step for step in fleet.world.story][-30:]
+        told = list(fleet.world.story)[-30:]
         problem.add_note(f"seed {seed}, {shape}, {fleet.world.now:.1f} s; the last steps:\n" + "\n".join(told))
         raise
     return fleet

@@ -16,7 +16,7 @@ from srt.peer_options import PeerAuth, PeerOptions
 from srt.ring_messages import Ping
 from srt.tree_messages import MasterReply
 from srt.wire import MESSAGE_BYTES_MAX
-from tests.peers import QUICK, Bulk, Node, Stranger, listen, run, until
+from tests.peers import Bulk, Node, Stranger, listen, run, until
 
 JOB, OTHER = b"j" * 16, b"o" * 16
 NOBODY = "127.0.0.1:1"
