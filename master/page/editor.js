@@ -70,10 +70,11 @@ export function editor({ name = "", sql = "", settings = {}, submit, verb }) {
     const mine = ++asked;
     if (!text.value.trim()) { verdict.replaceChildren(); verdict.className = "verdict"; return; }
     try {
-      const { body } = await call("POST", "/v1/jobs/validate", job());
+      const { body } = await call("POST", "/v1/validate", job());
       if (mine !== asked) return;
+      if (!body.valid) return refuse(new Problem(422, body.errors[0]));
       verdict.className = "verdict good";
-      verdict.replaceChildren(h("pre", {}, body.explain ?? "this can run"), ...(body.warnings ?? []).map((one) => h("p", { class: "warn" }, one)));
+      verdict.replaceChildren(h("pre", {}, body.plan), ...body.warnings.map((one) => h("p", { class: "warn" }, one.detail ?? one)));
       paint();
     } catch (problem) {
       if (mine === asked) refuse(problem);
@@ -83,9 +84,7 @@ export function editor({ name = "", sql = "", settings = {}, submit, verb }) {
   function refuse(problem) {
     const details = problem instanceof Problem ? problem.details : {};
     verdict.className = "verdict bad";
-    verdict.replaceChildren(
-      h("p", {}, problem.message),
-      details.advice ? h("p", { class: "hint" }, details.advice) : null ?? "");
+    verdict.replaceChildren(h("p", {}, problem.message), ...(details.advice ? [h("p", { class: "hint" }, details.advice)] : []));
     paint(details.position);
   }
 
@@ -111,7 +110,7 @@ export function editor({ name = "", sql = "", settings = {}, submit, verb }) {
     h("label", { for: "sql" }, "SQL"),
     h("div", { class: "ink" }, ink, text),
     verdict,
-    h("details", { open: Object.keys(settings).length > 0 && Boolean(name) },
+    h("details", {},
       h("summary", {}, "Settings"),
       h("div", { class: "settings" }, inputs.map(([key, input]) => h("label", { class: "field" }, `${key} `, input)))),
     h("p", {}, button));

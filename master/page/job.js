@@ -6,7 +6,7 @@ import { clock, compact, h, shown, span } from "./dom.js";
 import { editor } from "./editor.js";
 import { tree } from "./tree.js";
 
-const WINDOWS_MAX = 60, LINES_MAX = 6, ROWS_MAX = 100, LOOK_MS = 2000;
+const WINDOWS_MAX = 60, LINES_MAX = 6, ROWS_MAX = 100, LOOK_MS = 2000, PAST = "15m";
 
 export function jobView(view, name) {
   const path = `/v1/jobs/${encodeURIComponent(name)}`;
@@ -50,7 +50,8 @@ export function jobView(view, name) {
       state.etag = etag;
       drawHead(parts.head, state, path);
       if (fresh) drawForm(parts.form, state, path, look);
-      parts.tree.replaceChildren(h("h2", {}, "Tree"), tree((await get(`${path}/tree`))));
+      const [root, { nodes }] = await Promise.all([get(`${path}/tree`), get("/v1/nodes")]);
+      parts.tree.replaceChildren(h("h2", {}, "Tree"), tree(root, new Map(nodes.map((node) => [node.name, node.kind]))));
     } catch (problem) {
       if (!state.job) parts.head.replaceChildren(h("h1", {}, name), h("p", { class: "warn" }, problem.message));
     }
@@ -60,10 +61,13 @@ export function jobView(view, name) {
   let link = null;
   (async () => {
     await look();
+    let last = "";
     try {
-      for (const record of (await get(`${path}/results?limit=${WINDOWS_MAX}&newest=true`)).results) take(record);
-    } catch { /* the stream brings them */ }
-    link = follow(`${path}/results/stream`, take, (said) => { state.link = said; changed(); });
+      const page = await get(`${path}/results?limit=1000&from=-${PAST}`);
+      page.results.forEach(take);
+      last = String(page.last);
+    } catch { /* the stream brings what comes */ }
+    link = follow(`${path}/results/stream`, (record, kind) => { if (kind === "result") take(record); }, (said) => { state.link = said; changed(); }, last);
   })();
   const timer = setInterval(look, LOOK_MS);
   return () => { clearInterval(timer); link?.stop(); };
@@ -77,7 +81,7 @@ function drawHead(part, state, path) {
   } }, label);
   part.replaceChildren(
     h("h1", {}, job.name, " ", h("span", { class: `badge ${job.state}` }, job.state)),
-    h("p", { class: "facts" }, `revision ${job.revision}`, " · ", `master ${job.master?.address ?? job.master ?? "?"}`, job.watermark ? ` · results up to ${clock(job.watermark)}` : ""),
+    h("p", { class: "facts" }, `revision ${job.revision}`, " · ", `master ${job.master.name}`, job.watermark ? ` · results up to ${clock(job.watermark)}` : "", job.problem ? h("span", { class: "warn" }, ` · ${job.problem}`) : null),
     h("menu", {},
       act("Stop", () => call("POST", `${path}/stop`, { drain: true }), `Read what is there to its end and stop ${job.name}?`),
       act("Remove", async () => { await call("DELETE", path); location.hash = "#/"; }, `Remove ${job.name} and its results?`)));
@@ -168,7 +172,7 @@ function drawForm(part, state, path, look) {
   if (part.contains(document.activeElement)) return;
   const job = state.job;
   part.replaceChildren(h("h2", {}, "Change it while it runs"), editor({
-    name: job.name, sql: job.sql, settings: {}, verb: "Change",
+    name: job.name, sql: job.sql, settings: job.settings, verb: "Change",
     submit: async ({ sql, settings }) => {
       const patch = { sql, ...(Object.keys(settings).length ? { settings } : {}) };
       await call("PATCH", path, patch, { "If-Match": state.etag, "Content-Type": "application/merge-patch+json" });

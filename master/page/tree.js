@@ -4,8 +4,8 @@ import { s } from "./dom.js";
 
 const ACROSS = 74, DOWN = 78, MARGIN = 44, SHOWN_MAX = 24;
 
-/** `node`: {name, role, kind, agents, children: [...]} */
-export function tree(node) {
+/** `node`: {name, role, agents, children: [...]}; `kinds`: agent or worker, by name. */
+export function tree(node, kinds) {
   const placed = [];
   const leaves = { count: 0 };
   const depth = place(node, 0, leaves, placed);
@@ -17,7 +17,7 @@ export function tree(node) {
       svg.append(s("path", { d: `M${one.x} ${one.y}C${one.x} ${middle} ${child.x} ${middle} ${child.x} ${child.y}`, class: "edge" }));
     }
   }
-  for (const one of placed) svg.append(mark(one));
+  for (const one of placed) svg.append(mark(one, kinds.get(one.node.name)));
   return svg;
 }
 
@@ -29,8 +29,9 @@ function place(node, level, leaves, placed) {
     deepest = Math.max(deepest, place(child, level + 1, leaves, placed));
     spot.below.push(placed.at(-1));
   }
-  if (children.length > SHOWN_MAX) {
-    deepest = Math.max(deepest, place({ name: `and ${children.length - SHOWN_MAX} more`, role: "more" }, level + 1, leaves, placed));
+  const hidden = (node.hidden ?? 0) + Math.max(0, children.length - SHOWN_MAX);
+  if (hidden) {
+    deepest = Math.max(deepest, place({ name: `and ${hidden} more`, role: "more" }, level + 1, leaves, placed));
     spot.below.push(placed.at(-1));
   }
   spot.x = spot.below.length
@@ -40,15 +41,15 @@ function place(node, level, leaves, placed) {
   return deepest;
 }
 
-function mark({ node, x, y }) {
+function mark({ node, x, y }, kind) {
   const root = node.role === "root";
   const shape = node.role === "more"
     ? s("text", { x, y: y + 4, class: "axis middle" }, "...")
-    : node.kind === "worker"
+    : kind === "worker"
       ? s("rect", { x: x - 8, y: y - 8, width: 16, height: 16, rx: 3 })
       : s("circle", { cx: x, cy: y, r: 8 });
   const name = String(node.name ?? "");
-  return s("g", { class: `vertex ${node.kind ?? ""}${root ? " root" : ""}` },
+  return s("g", { class: `vertex ${kind ?? ""}${root ? " root" : ""}` },
     shape,
     s("title", {}, `${name}${root ? ", the master" : ""}: ${node.agents ?? 0} agents below`),
     s("text", { x, y: y + 24, class: "axis middle" }, name.length > 11 ? `${name.slice(0, 10)}…` : name));
