@@ -1,0 +1,196 @@
+"""A vertex of a reducer tree: rows merged per CPU second, bytes on the wire per row, memory; and events of a whole node.
+
+A row is a group of a frame that comes in: a key of 20 characters and a count. CPU seconds are those of the vertex alone:
+encoded frames in, encoded frames out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import resource
+import tempfile
+import time
+from typing import Any
+
+from cbt.aggregate import StateKind
+from cbt.budget import Budget
+from cbt.options import BudgetOptions, Options
+from cbt.tree import Tree
+from cython_ext.column import Column
+from elfstream.fleet_wire import fleet_wire
+from elfstream.node import NodeCore
+from job.types import Kind
+from srt.automaton import NEVER, WAKE, Instant, Received, Ref, Send
+from srt.frame_messages import Ack, Counters, ForJob, Frame, PaneLines, PaneRun, Span, StreamId
+from srt.frames import WholeFrame, messages_of
+from srt.ids import ID_BYTES
+from srt.reducer import ParentChanged, Reducer
+from tests.sim.test_node import NodeFleet
+
+CHILDREN = 16
+MIB = 1 << 20
+PARENT = Ref(bytes([255]) * ID_BYTES, "parent", 1)
+
+
+def child(number: int) -> Ref:
+    return Ref(bytes([number]) * ID_BYTES, f"child{number}", 1)
+
+
+def frame_of(number: int, sender: int, first: int, keys: int) -> WholeFrame:
+    """One pane of the keys from `first` on."""
+    tree = Tree([int(Kind.STRING)], [int(StateKind.COUNT)])
+    for start in range(first, first + keys, 100_000):
+        texts = [
+            f"/products/{n * 6_364_136_223 % 10**10:010d}"
+            for n in range(start, min(start + 100_000, first + keys))
+        ]
+        tree.update([Column.from_list(Kind.STRING, texts)], [None], [None], len(texts))
+    runs = tuple(PaneRun(1, 0, 0, run) for run in tree.runs())
+    span = Span(StreamId(1, bytes([sender]) * 16), number, number + 1, 0, Counters(keys, keys))
+    return WholeFrame(number, False, (span,), (PaneLines(1, 0, keys),), runs, 1)
+
+
+class Vertex:
+    """A reducer whose parent acknowledges at once."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.core = Reducer(Ref(bytes(ID_BYTES), "me", 1), budget, tree_options=Options())
+        self.out_bytes = self.frames_out = 0
+        self.now = 0.0
+        self.give(ParentChanged(PARENT))
+
+    def give(self, event: Any) -> None:
+        effects = self.core.handle(event, Instant(self.now, 0))
+        done = []
+        for effect in effects:
+            if isinstance(effect, Send) and isinstance(effect.message, Frame):
+                self.out_bytes += len(effect.message.data)
+                if effect.message.last:
+                    self.frames_out += 1
+                    done.append(effect.message.number)
+        if done:
+            self.give(Received(PARENT, Ack(tuple(done))))
+
+    def wake(self) -> None:
+        """Whatever it holds leaves."""
+        while self.core.wake_at < NEVER:
+            self.now = self.core.wake_at
+            self.give(WAKE)
+
+
+def merge_rates(rows: int, keys: int) -> None:
+    print(f"\nmerge rate, {CHILDREN} children, {keys:,} keys a frame: rows per CPU second")
+    rounds = max(1, rows // (CHILDREN * keys))
+    for title, shared in (("all children the same keys", True), ("all of them different", False)):
+        parts = [
+            (sender, messages_of(frame_of(0, sender, 0 if shared else sender * keys, keys)))
+            for sender in range(CHILDREN)
+        ]
+        vertex, spent = Vertex(Budget()), 0.0
+        vertex.give(Received(child(0), parts[0][1][0]))
+        vertex.wake()
+        for _ in range(rounds):
+            began = time.process_time()
+            for sender, messages in parts:
+                for part in messages:
+                    vertex.give(Received(child(sender), part))
+            vertex.now += 0.05
+            vertex.give(WAKE)
+            spent += time.process_time() - began
+        print(f"  {title:28} {rounds * CHILDREN * keys / spent / 1e6:6.2f} M")
+
+
+def wire_bytes(counts: list[int]) -> None:
+    print(
+        "\nbytes on the wire per (agent, pane, key); merged: what 16 agents with the same keys cost behind a vertex"
+    )
+    wire = fleet_wire()
+    for keys in counts:
+        alone = sum(
+            len(wire.encode(ForJob(bytes(ID_BYTES), part))) for part in messages_of(frame_of(1, 1, 0, keys))
+        )
+        vertex = Vertex(Budget())
+        vertex.give(
+            Received(child(0), messages_of(frame_of(0, 0, 0, 1))[0])
+        )  # so that it does not send alone
+        vertex.wake()
+        vertex.out_bytes = 0
+        for sender in range(CHILDREN):
+            for part in messages_of(frame_of(1, sender, 0, keys)):
+                vertex.give(Received(child(sender), part))
+        vertex.now += 0.05
+        vertex.give(WAKE)
+        print(f"  {keys:9,} keys: {alone / keys:7.1f}, merged {vertex.out_bytes / keys / CHILDREN:6.2f}")
+
+
+def _memory(keys: int, shared: bool, memory_max: int | None, answers: Any) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        budget = Budget(
+            BudgetOptions(memory_max=memory_max, spill_dir=None if memory_max is None else folder)
+        )
+        vertex, spent = Vertex(budget), 0.0
+        base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for sender in range(CHILDREN):
+            messages = messages_of(frame_of(0, sender, 0 if shared else sender * keys, keys))
+            began = time.process_time()
+            for part in messages:
+                vertex.give(Received(child(sender), part))
+            spent += time.process_time() - began
+        began = time.process_time()
+        vertex.wake()
+        spent += time.process_time() - began
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        answers.put((budget.peak_bytes / MIB, (peak - base) / 1024, vertex.frames_out, spent))
+
+
+def memory(keys: int) -> None:
+    print(f"\nmemory of a vertex with {CHILDREN} children of {keys:,} keys each, one pane")
+    context = multiprocessing.get_context("spawn")
+    for title, shared in (("the same keys", True), ("different keys", False)):
+        for memory_max in (None, 64 * MIB):
+            answers = context.Queue()
+            process = context.Process(target=_memory, args=(keys, shared, memory_max, answers))
+            process.start()
+            charged, grown, frames, spent = answers.get(timeout=600)
+            process.join()
+            cap = "no cap" if memory_max is None else f"{memory_max // MIB} MiB"
+            print(
+                f"  {title:15} {cap:7} charged {charged:5.0f} MiB, resident {grown:5.0f} MiB more than before, one "
+                f"child's frames with it, {frames} frames out, {CHILDREN * keys / spent / 1e6:.2f} M rows per CPU second"
+            )
+
+
+def events() -> None:
+    """Events of all kinds at whole nodes, without the simulator around them."""
+    fleet, spent, count = NodeFleet(1), 0.0, 0
+    handle = NodeCore.handle
+
+    def timed(core: NodeCore, event: Any, now: Instant) -> list[Any]:
+        nonlocal spent, count
+        began = time.process_time()
+        effects = handle(core, event, now)
+        spent += time.process_time() - began
+        count += 1
+        return effects
+
+    NodeCore.handle = timed  # type: ignore[method-assign]
+    try:
+        fleet.run(0)
+    finally:
+        NodeCore.handle = handle  # type: ignore[method-assign]
+    print(f"\nevents of a whole node (pings, frames, the log, one job): {count / spent:,.0f} per CPU second")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--smoke", action="store_true", help="small and quick")
+    smoke = parser.parse_args().smoke
+    merge_rates(100_000 if smoke else 8_000_000, 1000 if smoke else 50_000)
+    wire_bytes([10, 1000] if smoke else [10, 1000, 100_000])
+    events()
+    memory(2000 if smoke else 1_000_000)
+
+
+if __name__ == "__main__":
+    main()
