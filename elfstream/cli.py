@@ -30,6 +30,7 @@ COMMANDS = {
     "formats": "elfstream.commands.formats",
     "demo": "elfstream.commands.demo",
     "check": "elfstream.commands.check",
+    "certs": "elfstream.commands.certs",
     "version": "elfstream.commands.version",
 }
 

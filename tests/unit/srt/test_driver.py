@@ -182,14 +182,18 @@ def test_both_dial_at_once_and_one_link_stays(seed: int) -> None:
 
 def test_a_peer_that_lost_its_end_gets_a_new_link_and_what_waits() -> None:
     async def test() -> None:
-        node = await Node(9).start()
+        node = await Node(9, links=SMALL).start()
         first = await Stranger(3).dial(node)
         await first.ws.send_bytes(node.peers._wire.encode(Ping()))
         await until(node.got)
+        for number in range(6):
+            node.peers.send(first.ref, frame(number, 10_000))
+        for number in range(4):
+            assert node.peers._wire.decode(await first.ws.receive_bytes()) == frame(number, 10_000)
         second = await Stranger(3).dial(node)
         assert await first.end() == (1000, "replaced")
-        node.peers.send(second.ref, reply(1))
-        assert node.peers._wire.decode(await second.ws.receive_bytes()) == reply(1)
+        for number in (4, 5):
+            assert node.peers._wire.decode(await second.ws.receive_bytes()) == frame(number, 10_000)
         assert node.lost() == []
         await first.leave()
         await second.leave()
