@@ -181,7 +181,7 @@ def _field(name: str, value: Any) -> Any:
 
 def cleaned(text: str) -> str:
     """`text` without what is secret: what was given to `hide`, passwords in URLs, credentials of HTTP."""
-    for secret in secrets:
+    for secret in tuple(secrets):  # another thread may add one
         text = text.replace(secret, HIDDEN)
     return _SECRETS.sub(HIDDEN, text)
 

@@ -24,7 +24,8 @@ from elfstream.check.machine import (
 )
 from elfstream.check.network import check_port, check_reach
 from elfstream.config import Examined, NodeConfig, Problem, examine
-from elfstream.config.document import label
+from elfstream.config.document import PREFIX, label
+from elfstream.config.keys import SECTIONS
 from elfstream.config.reading import order
 from elfstream.config.toml_lines import KeyPath
 
@@ -57,10 +58,11 @@ def check(
     """
     examined = examine(file, environ)
     config, problems = examined.config, list(examined.problems)
-    is_read = not any(problem.line is None and not problem.key for problem in problems)
-    if not is_read and not config.sources:  # nothing but defaults, which nobody has asked about
+    if not examined.whole:
         return Report(config, tuple(problems), (), False)
     now_s = time.time()
+    given = os.environ if environ is None else environ
+    problems += _unread_variables(given)
     found: list[Finding] = []
     facts: list[LogFacts] = []
     for number, source in zip(examined.numbers, config.sources, strict=True):
@@ -82,6 +84,16 @@ def check(
         found += check_certificates(config, now_s)
     problems = sorted([*problems, *_placed(examined, found)], key=lambda problem: order(problem, config.file))
     return Report(config, tuple(problems), tuple(facts), running)
+
+
+def _unread_variables(environ: Mapping[str, str]) -> Iterable[Problem]:
+    """Variables that look as if they set a key, and lack its table."""
+    for section in ("node", "limits"):
+        for key in SECTIONS[section]:
+            name = f"{PREFIX}{key.name.upper()}"
+            if environ.get(name):
+                advice = f"Write {PREFIX}{section.upper()}_{key.name.upper()}."
+                yield Problem("environment", None, name, "a node does not read this variable", advice, "warning")
 
 
 def _is_refused(examined: Examined, key: KeyPath) -> bool:

@@ -55,6 +55,8 @@ class Examined(NamedTuple):
     """Of the sources in their keys: those that could not be read have one, too."""
     refused: frozenset[KeyPath]
     """Keys whose values could not be used."""
+    whole: bool
+    """False where the file could not be read at all: then everything else is defaults that nobody has asked for."""
 
     def place(self, key: KeyPath) -> Place:
         """Where `key` stands, or the table that it would be in."""
@@ -107,7 +109,7 @@ class _Reading:
         self._foreign_variables()
         numbers = tuple(number for number, source in enumerate(sources) if source is not None)
         config = self._config(tables, [source for source in sources if source is not None])
-        examined = Examined(config, (), self.places, numbers, frozenset(self.refused))
+        examined = Examined(config, (), self.places, numbers, frozenset(self.refused), is_whole)
         if is_whole:
             self._apply_rules(examined)
         return examined._replace(problems=tuple(sorted(self.problems, key=lambda one: order(one, self.file))))

@@ -467,6 +467,25 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert len(result.stderr.splitlines()) == 2
 
 
+def test_of_a_file_that_is_no_toml_nothing_else_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text("[node]\nname = web1\n")
+    result = run("-c", str(file))
+    assert result.exit_code == 78
+    assert result.stderr.splitlines() == [
+        f'{file}:2: error: this is no TOML: a text without quotes, at column 8. Write name = "web1".',
+        f"{file}: 1 error",
+    ]
+
+
+def test_a_variable_that_lacks_its_table_is_pointed_out(node: Path) -> None:
+    report = check(node, {"ELFSTREAM_LISTEN": "0.0.0.0", "ELFSTREAM_URL": "http://x", "ELFSTREAM_JOIN": ""})
+    assert report.ok
+    assert [str(problem) for problem in report.problems] == [
+        "environment: warning: ELFSTREAM_LISTEN: a node does not read this variable. Write ELFSTREAM_NODE_LISTEN."
+    ]
+
+
 def test_the_example_is_good_and_shows_every_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from elfstream.config.keys import SECTIONS
 
