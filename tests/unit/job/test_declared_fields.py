@@ -6,6 +6,8 @@ import pytest
 
 from job import formats
 from job.errors import FormatError
+from job.plan import Schema
+from job.sql import compile_sql
 
 DECLARED = {
     "latency": "DOUBLE", "ctx.user": "BIGINT", "ok": "boolean", "seen": "TIMESTAMP", "paid": "decimal( 18, 6)",
@@ -55,3 +57,11 @@ def test_the_schema_has_them_beside_the_others() -> None:
 def test_refusals(name: str, declared: dict[str, str], said: str) -> None:
     with pytest.raises(FormatError, match=said.replace("(", r"\(")):
         formats.with_fields(formats.find(name), declared)
+
+
+def test_queries_take_them_without_a_cast() -> None:
+    format = formats.with_fields(formats.find("json"), DECLARED)
+    schema = Schema(dict(format.fields), format.open_fields, format.aliases)
+    sql = "SELECT sum(latency) AS a, max(ctx.user) AS b, max(other.key) AS c FROM access WHERE ok"
+    plan = compile_sql(sql, {"access": schema})
+    assert [str(output.expr.type) for output in plan.outputs] == ["DOUBLE", "BIGINT", "STRING"]
