@@ -18,8 +18,6 @@ from elfstream.config.toml_lines import KeyPath
 
 ANSWER_S = 2.0
 RESOLVE_S = 3.0
-SERVER = "elfstream"
-"""The `Server` header of every answer of a node begins with this."""
 
 
 class PortFacts(NamedTuple):
@@ -75,7 +73,9 @@ def _why(failed: OSError) -> str:
 
 
 def answers(config: NodeConfig) -> bool:
-    """Whether what listens there is a node. It is asked only who it is, so its certificate need not be known."""
+    """Whether what listens there is a node: all its answers say which. Its certificate need not be known for that."""
+    from master.api_guard import NODE_HEADER
+
     host = config.listen.host
     if config.listen.is_wildcard:
         host = "::1" if ":" in host else "127.0.0.1"
@@ -86,7 +86,7 @@ def answers(config: NodeConfig) -> bool:
         connection = http.client.HTTPConnection(host, config.listen.port, timeout=ANSWER_S)
     try:
         connection.request("GET", "/healthz")
-        return (connection.getresponse().getheader("Server") or "").startswith(SERVER)
+        return connection.getresponse().getheader(NODE_HEADER) is not None
     except (OSError, http.client.HTTPException, ValueError):
         return False
     finally:

@@ -24,6 +24,7 @@ from elfstream.check.finding import Finding
 from elfstream.check.logs import check_source
 from elfstream.cli import main
 from elfstream.config import Address, LimitsConfig, NodeConfig, SecurityConfig, SourceConfig, load
+from master.api_guard import NODE_HEADER
 
 GOOD = '203.0.113.9 - - [28/Nov/2025:20:00:01 +0100] "GET /a HTTP/1.1" 200 100 "-" "curl/8.5.0"\n'
 WITH_HOST = f"shop.example:443 {GOOD}"
@@ -287,15 +288,13 @@ def test_a_port_that_was_left_a_moment_ago_is_free(tmp_path: Path) -> None:
     assert listening(tmp_path, "127.0.0.1", left) == ([], False)
 
 
-@pytest.mark.parametrize(("server", "running"), [("elfstream/0.1.0", True), ("nginx", False)])
-def test_a_node_that_runs_already_is_fine(tmp_path: Path, server: str, running: bool) -> None:
+@pytest.mark.parametrize(("header", "running"), [(NODE_HEADER, True), ("X-Other", False)])
+def test_a_node_that_runs_already_is_fine(tmp_path: Path, header: str, running: bool) -> None:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
+            self.send_header(header, "127.0.0.1:7117")
             self.end_headers()
-
-        def version_string(self) -> str:
-            return server
 
         def log_message(self, *_: object) -> None:
             pass
