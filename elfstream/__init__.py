@@ -16,7 +16,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from agent.errors import InputError
     from cbt.errors import MemoryCapError, SpillError
+    from elfstream.client import AsyncClient, AsyncJob, connect_async
+    from elfstream.client_errors import ApiError, ResultsLostError, UnreachableError
+    from elfstream.client_sync import Client, Job, connect
     from elfstream.embedded import Progress, RejectedLineError, compile_plan, query
+    from elfstream.remote_results import RemoteCoverage, WindowResult
     from elfstream.result import RejectSample, Result, ResultColumn, Row, Stats
     from job.errors import FormatError, JobError, ParameterError, SqlError
     from master.window_values import Window
@@ -26,7 +30,11 @@ __version__ = "0.1.0"
 _HOMES = {
     "agent.errors": ("InputError",),
     "cbt.errors": ("MemoryCapError", "SpillError"),
+    "elfstream.client": ("AsyncClient", "AsyncJob", "connect_async"),
+    "elfstream.client_errors": ("ApiError", "ResultsLostError", "UnreachableError"),
+    "elfstream.client_sync": ("Client", "Job", "connect"),
     "elfstream.embedded": ("Progress", "RejectedLineError", "compile_plan", "query"),
+    "elfstream.remote_results": ("RemoteCoverage", "WindowResult"),
     "elfstream.result": ("RejectSample", "Result", "ResultColumn", "Row", "Stats"),
     "job.errors": ("FormatError", "JobError", "ParameterError", "SqlError"),
     "master.window_values": ("Window",),
@@ -34,22 +42,33 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "ApiError",
+    "AsyncClient",
+    "AsyncJob",
+    "Client",
     "FormatError",
     "InputError",
+    "Job",
     "JobError",
     "MemoryCapError",
     "ParameterError",
     "Progress",
     "RejectSample",
     "RejectedLineError",
+    "RemoteCoverage",
     "Result",
     "ResultColumn",
+    "ResultsLostError",
     "Row",
     "SpillError",
     "SqlError",
     "Stats",
+    "UnreachableError",
     "Window",
+    "WindowResult",
     "compile_plan",
+    "connect",
+    "connect_async",
     "query",
 ]
 

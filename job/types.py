@@ -7,6 +7,7 @@ The kinds are those of Spark SQL that a single-source aggregate needs (docs/SQL.
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 
 import msgspec
@@ -70,3 +71,17 @@ def decimal(precision: int, scale: int) -> Type:
     if not 1 <= precision <= DECIMAL_PRECISION_MAX or not 0 <= scale <= precision:
         raise ValueError(f"DECIMAL({precision},{scale}): precision is 1 to 38 and scale 0 to precision")
     return Type(Kind.DECIMAL, precision, scale)
+
+
+_DECIMAL = re.compile(r"DECIMAL\(([0-9]{1,2}),([0-9]{1,2})\)", re.ASCII)
+_BY_TEXT = {str(one): one for one in (NULL, BOOLEAN, BIGINT, DOUBLE, STRING, TIMESTAMP, WINDOW, ARRAY)}
+
+
+def type_of(text: str) -> Type:
+    """The type that `str` writes so. Raises ValueError."""
+    found = _DECIMAL.fullmatch(text)
+    if found is not None:
+        return decimal(int(found[1]), int(found[2]))
+    if text not in _BY_TEXT:
+        raise ValueError(f"{text[:60]!r} is no type")
+    return _BY_TEXT[text]
