@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -149,13 +149,7 @@ class Result:
             import pyarrow
         except ImportError as error:
             raise ImportError("to_arrow() needs pyarrow: pip install 'elfstream[arrow]'") from error
-        fields = [(column.name, _arrow_type(pyarrow, column.type)) for column in self.columns]
-        rows = list(self)
-        arrays = [
-            pyarrow.array([_arrow_value(row[index]) for row in rows], type=kind)
-            for index, (_, kind) in enumerate(fields)
-        ]
-        return pyarrow.Table.from_arrays(arrays, schema=pyarrow.schema(fields))
+        return arrow_table(pyarrow, self.columns, list(self))
 
     def to_pandas(self) -> Any:
         """The rows as a pandas.DataFrame. Raises ImportError with advice when pandas or pyarrow is not installed."""
@@ -164,6 +158,16 @@ class Result:
         except ImportError as error:
             raise ImportError("to_pandas() needs pandas: pip install 'elfstream[pandas]'") from error
         return self.to_arrow().to_pandas()
+
+
+def arrow_table(pyarrow: Any, columns: Sequence[ResultColumn], rows: Sequence[Sequence[Any]]) -> Any:
+    """Rows of Python values as a pyarrow.Table."""
+    fields = [(column.name, _arrow_type(pyarrow, column.type)) for column in columns]
+    arrays = [
+        pyarrow.array([_arrow_value(row[index]) for row in rows], type=kind)
+        for index, (_, kind) in enumerate(fields)
+    ]
+    return pyarrow.Table.from_arrays(arrays, schema=pyarrow.schema(fields))
 
 
 def _arrow_type(pyarrow: Any, type: Type) -> Any:

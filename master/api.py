@@ -80,6 +80,7 @@ class HttpApi:
             ("plain", "POST", job + "/agents/{agent}/forget", jobs.forget),
             ("long", "GET", job + "/results", results.page),
             ("stream", "GET", job + "/results/stream", events.stream),
+            ("plain", "GET", job + "/metrics", results.series),
             ("plain", "GET", job + "/tree", fleet.tree),
             ("plain", "GET", "/v1/nodes", fleet.nodes),
             ("plain", "GET", "/v1/nodes/{node}", fleet.node),

@@ -14,6 +14,7 @@ from master.api_forward import Forwarder
 from master.api_guard import json_response
 from master.api_jobs import job_name
 from master.api_options import ApiOptions
+from master.api_results import METRICS_TYPE
 from master.job_views import (
     names_of,
     node_document,
@@ -30,7 +31,6 @@ from srt.automaton import Ref
 from srt.ids import ID_BYTES, job_key
 
 ANSWER_BYTES_MAX = 8 << 20
-METRICS_TYPE = "text/plain; version=0.0.4"
 _NO_KEY = bytes(ID_BYTES)
 
 

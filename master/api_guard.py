@@ -187,11 +187,10 @@ class Guard:
         foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("Host")
         if request.method not in _SAFE and (foreign or request.headers.get("Sec-Fetch-Site") == "cross-site"):
             raise Problem("forbidden", f"a page of {str(origin)[:100]} may not change anything here", field="Origin")
-        if not self._options.token and not self._is_ours(request.headers.get("Host", "")):
+        closed = self._options.token or self._options.client_tls is not None
+        if not closed and not self._is_ours(request.headers.get("Host", "")):
             advice = "Use the address itself, or give the fleet a token."
-            raise Problem(
-                "forbidden", "without a token a node answers only by its address", field="Host", advice=advice
-            )
+            raise Problem("forbidden", "without a token a node answers only by its address", field="Host", advice=advice)
 
     def _is_ours(self, host: str) -> bool:
         try:

@@ -83,6 +83,7 @@ def _job(description: str = "the job") -> _Json:
     return {**_ok("Job", description), "headers": _REVISION}
 
 
+_TEXT = {"200": {"description": "as Prometheus reads it", "content": {"text/plain": {"schema": {"type": "string"}}}}}
 _NAME = _path("name", "of the job")
 _IF_MATCH = _header("If-Match", 'the revision that is changed, as ETag had it ("3"), or *')
 _ROWS = _query("rows", {"type": "integer", "minimum": 0}, "so many rows of each window; default all")
@@ -240,11 +241,15 @@ def _result_paths() -> _Json:
                 parameters=stream,
             )
         },
+        "/v1/jobs/{name}/metrics": {
+            "get": _operation(
+                "Numbers of the latest final window, as series", _TEXT, *_OF_JOB, parameters=(_NAME,)
+            )
+        },
     }
 
 
 def _fleet_paths() -> _Json:
-    text = {"200": {"description": "as Prometheus reads it", "content": {"text/plain": {"schema": {"type": "string"}}}}}
     document = {"application/json": {"schema": {"type": "object"}}}
     healthy = _operation("Whether the process answers", {"200": _ok("State")})
     ready = _operation("Whether the node can do its work; what not is named", {"200": _ok("State")}, "not-ready")
@@ -282,7 +287,7 @@ def _fleet_paths() -> _Json:
                 parameters=(_path("kind", "the last part of the type"),),
             )
         },
-        "/metrics": {"get": _operation("Counters of this node", text)},
+        "/metrics": {"get": _operation("Counters of this node", _TEXT)},
         "/healthz": {"get": {**healthy, "security": []}},
         "/readyz": {"get": {**ready, "security": []}},
     }
