@@ -101,11 +101,28 @@ class Handle:
         os.close(self.fd)
 
 
+def matches(patterns: Iterable[str]) -> Iterator[Seen]:
+    """The regular files that patterns name now."""
+    names: dict[str, None] = {}
+    for pattern in patterns:
+        if glob.has_magic(pattern) and not os.path.lexists(pattern):
+            names.update(dict.fromkeys(sorted(glob.glob(pattern, recursive=True))))
+        else:
+            names[pattern] = None
+    for name in names:
+        try:
+            found = os.stat(name)
+        except OSError:
+            continue
+        if stat.S_ISREG(found.st_mode):
+            yield Seen(name, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
 class Follower:
     """Follows the files that `patterns` name, now and later. Use as a context manager or call close.
 
-    `position` is what `position()` returned in an earlier life. `find_start` is needed for read_from "since". Patterns that
-    match nothing are no error: their files may come.
+    `position` is what `position()` returned in an earlier life; `initial` says that it may lack logs (see Tail).
+    `find_start` is needed for read_from "since". Patterns that match nothing are no error: their files may come.
     """
 
     def __init__(
@@ -115,11 +132,12 @@ class Follower:
         position: Position | None = None,
         *,
         find_start: StartFinder | None = None,
+        initial: bool | None = None,
         hints: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.patterns = [os.fspath(pattern) for pattern in patterns]
-        self.tail = Tail(options, position)
+        self.tail = Tail(options, position, initial)
         self._find_start, self._clock = find_start, clock
         self._handles: dict[int, Handle] = {}
         self._effects: deque[Effect] = deque()
@@ -139,8 +157,9 @@ class Follower:
             except OSError:
                 self._unwatched = True
 
-    def poll(self) -> list[Found]:
-        """Reads what there is, one turn's worth, and returns it. Never blocks, save for the disk."""
+    def poll(self, reads: bool = True) -> list[Found]:
+        """Reads what there is, one turn's worth, and returns it. Never blocks, save for the disk. Without `reads` no log is
+        read on, but new files are found and opened, and none is lost sight of."""
         now = self._polled_at = self._clock()
         self._found = []
         modified = self._hints()
@@ -151,7 +170,7 @@ class Follower:
                 self._tell(Modified(handle))
         self._work()
         if self.tail.busy:
-            self._tell(Turn())
+            self._tell(Turn(reads))
             self._work()
         if self._list_wanted:  # names moved under our hands
             self._list()
@@ -172,6 +191,14 @@ class Follower:
                 time.sleep(spare)
             return True
         return self._list_due(self._clock())
+
+    def due_s(self) -> float:
+        """Seconds until a poll is due, hints or not."""
+        return 0.0 if self._list_wanted else max(0.0, self._next_list(self._clock()) - self._clock())
+
+    def descriptor(self, handle: int) -> Handle | None:
+        """What is open under a handle of the tail."""
+        return self._handles.get(handle)
 
     def fileno(self) -> int | None:
         """A descriptor that is readable when there are hints, for an event loop; None without inotify."""
@@ -256,28 +283,13 @@ class Follower:
     def _list(self) -> None:
         self._list_wanted = False
         self._listed_at = self._clock()
-        files = tuple(self._matches())
+        files = tuple(matches(self.patterns))
         self._watch_folders(seen.path for seen in files)
         opened = []
         for number, handle in self._handles.items():
             found = os.fstat(handle.fd)
             opened.append(OpenSeen(number, found.st_size, found.st_mtime_ns, found.st_nlink))
         self._tell(Listed(files, tuple(opened)))
-
-    def _matches(self) -> Iterator[Seen]:
-        names: dict[str, None] = {}
-        for pattern in self.patterns:
-            if glob.has_magic(pattern) and not os.path.lexists(pattern):
-                names.update(dict.fromkeys(sorted(glob.glob(pattern, recursive=True))))
-            else:
-                names[pattern] = None
-        for name in names:
-            try:
-                found = os.stat(name)
-            except OSError:
-                continue
-            if stat.S_ISREG(found.st_mode):
-                yield Seen(name, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
     # --- effects ---
 

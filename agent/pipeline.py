@@ -72,22 +72,27 @@ class SourcePipeline:
         for batch in batches:
             self.counts.add(batch)
             columns, rows = dict(zip(self._wanted, batch.columns, strict=True)), batch.rows
-            if self._timed and rows:
-                columns, rows = self._in_time(columns, rows, future_us)
+            if self._timed:
+                columns, kept, newest = in_time(columns, rows, future_us)
+                if kept < rows:
+                    self.counts.rejected[FUTURE] += rows - kept
+                    self.counts.parsed -= rows - kept
+                rows = kept
+                if newest is not None and (self.latest_us is None or newest > self.latest_us):
+                    self.latest_us = newest
             for phase in self._phases:
                 phase.process(columns, rows)
         return batches
 
-    def _in_time(
-        self, columns: dict[str, Column], rows: int, future_us: int | None
-    ) -> tuple[dict[str, Column], int]:
-        newest = latest(columns[TIME])
-        if newest is not None and future_us is not None and newest > future_us:
-            chosen = not_after(columns[TIME], future_us).selection()
-            self.counts.rejected[FUTURE] += rows - len(chosen)
-            self.counts.parsed -= rows - len(chosen)
-            columns, rows = {name: column.take(chosen) for name, column in columns.items()}, len(chosen)
-            newest = latest(columns[TIME])
-        if newest is not None and (self.latest_us is None or newest > self.latest_us):
-            self.latest_us = newest
-        return columns, rows
+
+def in_time(
+    columns: dict[str, Column], rows: int, future_us: int | None
+) -> tuple[dict[str, Column], int, int | None]:
+    """The rows that are not later than `future_us`, how many these are, and the latest time among them. Rows without a time
+    stay. `columns` has TIME."""
+    newest = latest(columns[TIME]) if rows else None
+    if newest is not None and future_us is not None and newest > future_us:
+        chosen = not_after(columns[TIME], future_us).selection()
+        columns, rows = {name: column.take(chosen) for name, column in columns.items()}, len(chosen)
+        newest = latest(columns[TIME]) if rows else None
+    return columns, rows, newest

@@ -56,6 +56,8 @@ class Advance(NamedTuple):
     start: Positions
     specs: tuple[FoldSpec, ...]
     bytes_max: int
+    clock_us: int | None = None
+    """The roots' wall clock, the one that is ahead: lines too far beyond it are rejected. None: nothing is known of it."""
 
 
 class Advanced(NamedTuple):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agent.journal import STRIDE, Journal
 from agent.journal_format import Cut
 from agent.stream import Stream
 from agent.stream_events import FoldSpec
-from job.plan_book import NEVER_US, PlanBook, feed_plan
+from job.plan_book import NEVER_US, PlanBook, feed_plan, row_plan
 from job.watermark import AHEAD_MAX_US, SourceWatermark, Timing
 from srt.automaton import Ref
 from srt.frame_messages import StreamId, SyncRequest
@@ -19,6 +20,8 @@ class Job:
     """One job's tree, as this agent sees it."""
 
     key: bytes
+    of_source: Callable[[str, bytes], bool]
+    """Whether a file, by its identity, belongs to a source."""
     parent: Ref | None = None
     book: PlanBook = field(default_factory=PlanBook)
     history: int = -1
@@ -38,6 +41,10 @@ class Job:
     emit_s: float = 0.5
     refused: dict[int, tuple[str, float]] = field(default_factory=dict)
     """Feeds that this agent cannot run: why, and when that was last said."""
+
+    def reads(self, file: bytes) -> bool:
+        """Whether lines of the file go into the job. O(revisions)."""
+        return any(self.of_source(row_plan(known.plan).source, file) for known in self.book.revisions)
 
     def proposal(self, stream: Stream, journal: Journal) -> tuple[int, int]:
         """A7: the greatest cut before everything the revision wants."""
@@ -66,7 +73,7 @@ class Job:
     def old_mark(self, cut: Cut, wall_us: int) -> int | None:
         """The watermark at an old cut: the least of the greatest times of its unfinished files. Idle files hold it back
         there; the frontier is not far. Where an old range was cut again nothing is known: files may not have been begun."""
-        times = [at.latest_us for at in cut.files.values() if not at.finished]
+        times = [at.latest_us for name, at in cut.files.items() if not at.finished and self.reads(name)]
         if self.timing is None or cut.number % STRIDE or not times or None in times:
             return None
         clock_us = wall_us + self.clock_ahead_us

@@ -81,13 +81,15 @@ class Streams:
         rng: random.Random,
         can_run: Callable[[Plan], str | None],
         options: StreamsOptions = StreamsOptions(),
+        of_source: Callable[[str, bytes], bool] = lambda _source, _file: True,
     ) -> None:
-        """`can_run` says why a plan cannot be run here; None: it can."""
+        """`can_run` says why a plan cannot be run here; None: it can. `of_source` says whether a file, by its identity,
+        belongs to a source: only those tell a job's time."""
         self.name, self.journal, self.options = name, journal, options
         self.jobs: dict[bytes, Job] = {}
         self.released: Cut | None = None
         """The cut up to which logs may be let go."""
-        self._rng, self._can_run = rng, can_run
+        self._rng, self._can_run, self._of_source = rng, can_run, of_source
         self._instance = rng.getrandbits(62)
         self._ready = False
         """The write of the start is stored, and the logs are known."""
@@ -161,7 +163,7 @@ class Streams:
             self.jobs.pop(event.job, None)
 
     def _job(self, key: bytes) -> Job:
-        return self.jobs.setdefault(key, Job(key))
+        return self.jobs.setdefault(key, Job(key, self._of_source))
 
     # the start and the journal
 
@@ -224,7 +226,7 @@ class Streams:
             job.timing = newest.timing
             job.marks = SourceWatermark(newest.timing)
             for name, at in self.journal.newest.files.items():
-                if at.latest_us is not None and not at.finished:
+                if at.latest_us is not None and not at.finished and job.reads(name):
                     job.marks.lines(name, at.latest_us, int(self._now.s * 1e6))
         for stream in [stream for stream in job.streams if stream.revision not in book.feeds]:
             self._drop(job, stream)
@@ -451,7 +453,14 @@ class Streams:
         self._advance_at_s = self._now.s + self.options.retry_s if self._more else self._now.s
         if any(spec.deliver for spec in specs):
             self._token += 1
-            self._advance = Advance(self._token, frontier.files, tuple(specs), self.options.advance_bytes_max)
+            ahead_us = max(self.jobs[spec.key[0]].clock_ahead_us for spec in specs)
+            self._advance = Advance(
+                self._token,
+                frontier.files,
+                tuple(specs),
+                self.options.advance_bytes_max,
+                self._now.wall_us + ahead_us,
+            )
             self._out.append(self._advance)
 
     def _somebody_joins(self) -> bool:
@@ -509,7 +518,8 @@ class Streams:
         self._unread = event.more and any(at.latest_us is None and not at.finished for at in files.values())
         for job in self.jobs.values():
             for name, latest_us in event.heard.items():
-                job.marks.lines(name, latest_us, now_us)
+                if job.reads(name):
+                    job.marks.lines(name, latest_us, now_us)
             for name, at in event.files.items():
                 if at.finished:
                     job.marks.closed(name)

@@ -48,9 +48,13 @@ class Tail(TailKin):
     bytes that could not be reached are reported as Gap. O(files) per listing, O(1) per read.
     """
 
-    def __init__(self, options: TailOptions | None = None, position: Position | None = None) -> None:
+    def __init__(
+        self, options: TailOptions | None = None, position: Position | None = None, initial: bool | None = None
+    ) -> None:
+        """`initial`: files of the first listing that no log is known for begin where `read_from` says; without a position
+        they always do."""
         super().__init__(options or TailOptions(), position)
-        self._initial = position is None
+        self._initial = position is None if initial is None else initial
         self._listings = 0
         self._waiting = False
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -442,16 +446,21 @@ class Tail(TailKin):
         if self._waiting:
             self._open_waiting()
         budget = self.options.turn_bytes_max
+        waiting: list[File] = []
         for _ in range(len(self._ready)):
             if budget <= 0:
-                return
+                break
             file = self._ready.popleft()
             file.queued = False
-            if file.pending and file.asked is not None:
+            if file.state in READABLE and not event.reads:
+                waiting.append(file)
+            elif file.pending and file.asked is not None:
                 self._ask(file, *file.asked)
                 budget -= self.options.read_bytes
             elif file.state in READABLE and file.asked is None:
                 budget -= self._request(file)
+        for file in waiting:
+            self._enqueue(file)
 
 
 def check(tail: Tail) -> None:

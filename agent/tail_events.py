@@ -114,7 +114,9 @@ class Modified(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """Time to read on, one turn's worth."""
+    """Time to read on, one turn's worth. Without `reads` only what tells whose content files are is looked at."""
+
+    reads: bool = True
 
 
 Event = (

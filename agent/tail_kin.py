@@ -45,7 +45,7 @@ class TailKin(TailCore):
             if not file.listed:
                 self._drop(file, FileCause.UNLISTED)
             return
-        if file.initial and self._from_end(file):
+        if file.initial and self._from_end(file) and not self._is_sought_in(file):
             self._independent(file)
             return
         if self._half_a_line(file, event):
@@ -56,6 +56,10 @@ class TailKin(TailCore):
         probes = [probe for probe in self.logs.probes(head, size) if probe.log not in file.cleared]
         file.probing = Probing(head, probes, self.logs.added)
         self._next_test(file, file.probing)
+
+    def _is_sought_in(self, file: File) -> bool:
+        """Whether a log of an earlier life was in that file."""
+        return any(log.place == file.place for log in self.logs.lost())
 
     def _tested(self, file: File, probing: Probing, event: ReadDone) -> None:
         probe = probing.todo.pop(0)

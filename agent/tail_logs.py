@@ -183,6 +183,10 @@ class Catalogue:
     def __len__(self) -> int:
         return len(self._logs)
 
+    def find(self, key: FileKey) -> Log | None:
+        """The log of that name; None: it was never known, or is forgotten."""
+        return self._logs.get(key)
+
     def add(self, place: tuple[int, int], path: str, head: bytes, offset: int) -> Log:
         """A log that begins in the file at `place`."""
         key = FileKey(*place, digest(head).hex(), self._generations.get(place, -1) + 1)

@@ -28,6 +28,14 @@ class RowPhase:
         self.store = PaneStore(self.shape, memory or Memory())
         self.late = 0
         """Rows that came when their pane was closed, and were dropped."""
+        self.filtered = 0
+        """Rows of which WHERE was not true."""
+        self.outside = 0
+        """Rows in no pane that is kept: outside of `kept_us`, or without a time."""
+        self.kept_us: tuple[int, int] | None = None
+        """Panes that start in [first, end) are kept; None: all are."""
+        self.pane_rows: dict[int, int] = {}
+        """Rows that went into each pane."""
         self._where = None if plan.where is None else Evaluator([plan.where])
         self._values = Evaluator(self.shape.expressions)
         self._pane_us = None if plan.window is None else pane_us(plan.window.size_us, plan.window.slide_us)
@@ -38,22 +46,36 @@ class RowPhase:
         if self._where is not None:
             chosen = self._where.run(columns, rows)[0].selection()
             if len(chosen) < rows:
+                self.filtered += rows - len(chosen)
                 columns = {field.name: columns[field.name].take(chosen) for field in self.plan.fields}
                 rows = len(chosen)
         if rows == 0:
             return
         values = self._values.run(columns, rows)
         if self._pane_us is None or self.shape.time is None:
-            self.store.pane(ENDLESS_PANE).update(self.shape, values, rows)
+            if self._takes(ENDLESS_PANE, rows):
+                self.store.pane(ENDLESS_PANE).update(self.shape, values, rows)
             return
         panes = pane_start(values[self.shape.time], self._pane_us)
-        closed = self.store.closed_before_us
+        untimed = rows
         for start, selection in split_rows(panes):
-            if closed is not None and start < closed:
-                self.late += len(selection)
-                continue
-            chosen_rows = None if len(selection) == rows else selection
-            self.store.pane(start).update(self.shape, values, rows, chosen_rows)
+            untimed -= len(selection)
+            if self._takes(start, len(selection)):
+                chosen_rows = None if len(selection) == rows else selection
+                self.store.pane(start).update(self.shape, values, rows, chosen_rows)
+        self.outside += untimed
+
+    def _takes(self, start_us: int, rows: int) -> bool:
+        """Whether the pane takes rows; they are counted either way."""
+        closed_us = self.store.closed_before_us
+        if self.kept_us is not None and not self.kept_us[0] <= start_us < self.kept_us[1]:
+            self.outside += rows
+        elif closed_us is not None and start_us < closed_us:
+            self.late += rows
+        else:
+            self.pane_rows[start_us] = self.pane_rows.get(start_us, 0) + rows
+            return True
+        return False
 
     def take(self) -> PaneStore:
         """What was added since the last call, to be merged elsewhere; closed panes stay closed here. O(1)."""

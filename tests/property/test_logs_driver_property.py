@@ -1,0 +1,169 @@
+"""Random histories of log files, messages and restarts: every line reaches every stream exactly once.
+
+The whole agent takes part: core, journal, reader, tail. What is random: appends (half lines, too), rotation by renaming and by
+copytruncate, compression, deletion, lost messages, dropped pieces, starts after a clean stop and after a crash, new revisions
+that begin in the past.
+"""
+
+from __future__ import annotations
+
+import gzip
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from agent.sources import Source
+from agent.stream_events import Shrink
+from job.watermark import Timing
+from tests.integration.test_logs_driver import (
+    KEY,
+    SECOND_US,
+    START_S,
+    Lines,
+    append,
+    check,
+    plan_of,
+    source_of,
+)
+from tests.small_agent import SmallAgent, SmallRoot, content_of, truth_of
+
+TIMING = Timing(0, 3600 * SECOND_US, 0)
+
+
+class Host:
+    """One log of a server, and what becomes of its files."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        folder.mkdir()
+        self.folder, self.log = folder, folder / "access.log"
+        self.random, self.lines = random.Random(seed), Lines(seed)
+        self.texts = [b""]
+        self.rest = b""
+        self.number = 0
+
+    def write(self) -> None:
+        data = self.rest + self.lines.take(self.random.choice([1, 3, 20, 120]))
+        cut = len(data) if self.random.random() < 0.7 else self.random.randrange(len(self.rest), len(data))
+        self.texts[-1] += append(self.log, data[:cut])
+        self.rest = data[cut:]
+
+    def finish_line(self) -> None:
+        if self.rest:
+            self.texts[-1] += append(self.log, self.rest)
+            self.rest = b""
+
+    def rotate(self) -> None:
+        """A server ends its line before it opens another file."""
+        self.finish_line()
+        if self.log.exists():
+            self.number += 1
+            self.log.rename(self.folder / f"access.log.{self.number}")
+            self.texts.append(b"")
+
+    def copytruncate(self) -> None:
+        self.finish_line()
+        if self.log.exists() and self.log.stat().st_size > 2048:
+            self.number += 1
+            shutil.copyfile(self.log, self.folder / f"access.log.{self.number}")
+            with open(self.log, "r+b") as file:
+                file.truncate(0)
+            self.texts.append(b"")
+
+    def plain(self) -> list[Path]:
+        return sorted(path for path in self.folder.glob("access.log.*") if path.suffix not in (".gz", ".zst"))
+
+    def pack(self) -> Path | None:
+        """An archive beside the file it is made of."""
+        found = [path for path in self.plain() if not list(self.folder.glob(f"{path.name}.*"))]
+        if not found:
+            return None
+        path = self.random.choice(found)
+        data = path.read_bytes()
+        if self.random.random() < 0.5:
+            path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(data, 1))
+        else:
+            path.with_name(f"{path.name}.zst").write_bytes(zstandard.ZstdCompressor().compress(data))
+        return path
+
+
+def run(folder: Path, seed: int, steps: int = 60) -> SmallAgent:
+    rng = random.Random(seed)
+    hosts = [Host(folder / f"web{number}", seed * 10 + number) for number in range(rng.choice([1, 2]))]
+    source = Source("access", tuple(str(host.folder / "access.log*") for host in hosts), source_of(folder).format,
+                    source_of(folder).tail)  # fmt: skip
+    plan = plan_of()
+    root = SmallRoot(KEY, plan, timing=TIMING)
+    agent = SmallAgent(
+        folder, [source], [root], seed=seed, loss=rng.choice([0.0, 0.2]),
+        fold_bytes_max=rng.choice([3000, 1 << 26]), advance_bytes_max=rng.choice([5000, 1 << 26]),
+    )  # fmt: skip
+    starts = [0]
+    is_deleted = is_past_lost = False
+    for _ in range(steps):
+        host = rng.choice(hosts)
+        match rng.randrange(16):
+            case 0 | 1 | 2 | 3:
+                host.write()
+            case 4:
+                host.rotate()
+            case 5:
+                agent.settle(2.0)
+                host.copytruncate()
+                agent.settle(12.0)
+            case 6:
+                path = host.pack()
+                if path is not None:
+                    if rng.random() < 0.5:
+                        agent.step()
+                    path.unlink()
+            case 7 | 8 as kind:
+                if is_deleted:
+                    agent.settle(8.0)
+                    is_past_lost = True
+                if kind == 7:
+                    agent.reader.close()
+                else:
+                    agent.crash()
+                agent.boot()
+            case 9:
+                agent.give(Shrink())
+            case 10 if len(starts) < 3 and not is_past_lost:
+                second = START_S + max(one.lines.second for one in hosts) * rng.random()
+                starts.append(int(second) // 10 * 10 * SECOND_US)
+                root.change(plan, starts[-1], TIMING)
+                agent.tell(root)
+            case 11 if host.plain():
+                # Held open for later revisions, so that only another start loses it.
+                agent.settle(8.0)
+                is_deleted = True
+                rng.choice(host.plain()).unlink()
+            case _:
+                for _ in range(rng.randrange(1, 5)):
+                    agent.step(rng.choice([0.1, 0.25, 1.0]))
+    for host in hosts:
+        host.finish_line()
+    agent.settle(20.0)
+    texts = [text for host in hosts for text in host.texts]
+    panes, counters = truth_of(plan, source, texts)
+    for revision, start in enumerate(starts, 1):
+        stream = root.stream(revision)
+        wanted = {pane: tables for pane, tables in panes.items() if pane >= start}
+        got = content_of(stream)
+        later = min(starts[revision:], default=None)
+        for pane, tables in wanted.items():
+            if later is None or pane < later:
+                assert got.get(pane) == tables, f"pane {pane} of revision {revision}"
+        assert set(got) <= set(wanted)
+        assert stream.counters.lost_bytes == 0
+    if len(starts) == 1:
+        assert root.stream().counters == counters
+    assert agent.troubles == []
+    return agent
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_line_once(seed: int, tmp_path: Path) -> None:
+    run(tmp_path, seed)
