@@ -28,6 +28,7 @@ COMMANDS = {
     "explain": "elfstream.commands.explain",
     "explain-format": "elfstream.commands.explain_format",
     "formats": "elfstream.commands.formats",
+    "node": "elfstream.commands.node",
     "demo": "elfstream.commands.demo",
     "check": "elfstream.commands.check",
     "certs": "elfstream.commands.certs",

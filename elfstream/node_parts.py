@@ -1,0 +1,83 @@
+"""From a configuration to the cores of a node, opened from what its stores hold."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from agent.journal import ORIGIN, Journal, JournalOptions
+from agent.journal import STORE as JOURNAL
+from agent.log_reader import LogReader
+from agent.sources import Source, Sources
+from agent.streams import Streams
+from agent.tail_options import TailOptions
+from cbt.memory import Memory
+from elfstream import __version__
+from elfstream.config.model import NodeConfig
+from elfstream.embedded import schema_of
+from elfstream.node import NodeCore, NodeOptions
+from elfstream.notice_board import About, HaveSources
+from master.commit_group import STORE as GROUPS
+from srt.automaton import Ref
+from srt.directory import STORE as DIRECTORY
+from srt.reducer_tree import ReducerTree
+from srt.ring import Ring
+from srt.stores import Stores
+from srt.tree_messages import Kind
+
+KNOWN_LOGS = "logs"
+"""File with what is known of the logs beside the journal."""
+
+
+class Parts(NamedTuple):
+    """`first` are the events that the core gets first."""
+
+    core: NodeCore
+    reader: LogReader | None
+    first: list[Any]
+
+
+def build(config: NodeConfig, ref: Ref, stores: Stores, memory: Memory, rng: random.Random) -> Parts:
+    """Raises StoreError, GroupStoreError, JournalError, FormatError, OSError."""
+    sources = sources_of(config)
+    kind = Kind.AGENT if config.is_agent else Kind.WORKER
+    ring = Ring(ref, [str(address) for address in config.join], rng, role=kind)
+    trees = ReducerTree(ring, kind, rng)
+    streams, reader, first = None, None, []
+    if config.is_agent:
+        streams, reader = _agent(config, sources, stores, memory, rng)
+        first.append(HaveSources({name: schema_of(one.format) for name, one in sources.by_name.items()}))
+    core = NodeCore(
+        ring,
+        trees,
+        streams,
+        memory.budget,
+        rng,
+        stores.read(GROUPS),
+        NodeOptions(about=About(config.name, __version__)),
+        memory.options,
+        stores.read(DIRECTORY),
+    )
+    return Parts(core, reader, first)
+
+
+def sources_of(config: NodeConfig) -> Sources:
+    """Raises FormatError, OptionsError."""
+    return Sources(
+        Source(one.name, one.paths, one.log_format(), TailOptions(read_from=one.read_from))
+        for one in config.sources
+    )
+
+
+def _agent(
+    config: NodeConfig, sources: Sources, stores: Stores, memory: Memory, rng: random.Random
+) -> tuple[Streams, LogReader]:
+    options = JournalOptions()
+    journal = Journal(stores.file(JOURNAL, options.file_bytes), os.urandom(16), options)
+    newest = journal.newest
+    start = None if newest.number == ORIGIN else newest.files
+    path = str(Path(config.data_dir) / KNOWN_LOGS)
+    reader = LogReader(sources, start, memory, path, journal.journal_id)
+    return Streams(config.name, journal, rng, sources.can_run), reader

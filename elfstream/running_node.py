@@ -1,0 +1,275 @@
+"""A node as a process: its core, its threads and its faces, and the effects that go between them (docs/DAEMON.md).
+
+Lives in the loop's thread. Everything that blocks is elsewhere: the core, the logs, the disk and finished windows have
+threads of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from agent.driver import LogsThread
+from agent.log_reader import LogReader
+from agent.stream_events import Advance, Fold, Release, Trouble
+from cbt.memory import Memory
+from elfstream import __version__
+from elfstream.config.model import Address, NodeConfig
+from elfstream.core_thread import CoreThread, system_clock
+from elfstream.event_log import EventLog
+from elfstream.fleet_wire import charged_to, fleet_wire
+from elfstream.memory import open_memory
+from elfstream.node import NodeCore
+from elfstream.node_parts import Parts, build
+from elfstream.node_security import Security
+from elfstream.questions import Bell, Questions
+from job.plan import Schema
+from master.api import HttpApi
+from master.api_options import ApiOptions
+from master.finishing import finish
+from master.job_events import Finish, JobErased, ReadResults, ResultsStored
+from master.masters import OfJob
+from master.requests import Answer
+from master.result_store import StoredResults, read_results
+from master.service import JobNotice, NodeNotice
+from srt.automaton import Ref, Send, Write
+from srt.data_dir import DataDir
+from srt.directory import EntryChanged, EntryEnded
+from srt.driver import PeerLinks
+from srt.links import Free, Hold, Links
+from srt.ring import LeaveRing
+from srt.stores import Stores
+from srt.tree_events import CastEnded
+from srt.tree_events import Refused as TreeRefused
+from srt.wire import VERSION, VERSION_LEAST, Greeting
+
+log = EventLog("node")
+LEAVE_S = 0.5
+"""Others get so long to hear that we go."""
+
+
+class RunningNode:
+    """One node; `master.service.NodeService` for the faces. All methods in the thread of the loop that `start` ran in."""
+
+    def __init__(self, config: NodeConfig, failed: Callable[[str], None]) -> None:
+        """`failed` is called, once and in any thread, when the node cannot go on: why."""
+        self.config = config
+        self._failed = failed
+        self._rng = random.Random()
+        self._to_loop: deque[Any] = deque()
+        self._bell = Bell()
+        self._ready = False
+        self._logs: LogsThread | None = None
+        self._work = ThreadPoolExecutor(1, thread_name_prefix="work")
+        self._loop: asyncio.AbstractEventLoop
+        self._core: NodeCore
+        self._thread: CoreThread
+        self._links: PeerLinks
+        self._stores: Stores
+        self._questions: Questions
+        self._api: HttpApi
+        self._runner: web.AppRunner
+        self._memory: Memory
+
+    # start and stop
+
+    async def start(self) -> None:
+        """Returns when the port is open and the core runs. Raises StoreError, MemoryCapError, SpillError, SecretError,
+        FormatError, OSError for the port."""
+        config = self.config
+        self._loop = asyncio.get_running_loop()
+        self._directory = DataDir(Path(config.data_dir))
+        identity = self._directory.identity()
+        self._stores = Stores(self._directory.path)
+        self._memory = _memory(config, self._directory.path)
+        listener = _listener(config.listen)
+        try:
+            ref = Ref(identity.ring_id, str(config.advertise or _bound(listener)), identity.boot)
+            parts = build(config, ref, self._stores, self._memory, self._rng)
+            await self._faces(ref, listener)
+        except BaseException:
+            listener.close()
+            raise
+        self._run(parts)
+        await self._links.start()
+        log.info("started", name=config.name, address=ref.address, id=ref.id.hex(), boot=ref.boot,
+                 role="agent" if config.is_agent else "worker", version=__version__)  # fmt: skip
+
+    async def _faces(self, ref: Ref, listener: socket.socket) -> None:
+        security = Security(self.config.security)
+        self._api = HttpApi(self, ApiOptions(name=self.config.name, token=security.token, client_tls=security.client_tls))
+        greeting = Greeting(VERSION_LEAST, VERSION, ref, self.config.fleet)
+        self._links = PeerLinks(
+            greeting,
+            fleet_wire(),
+            charged_to,
+            Links(),
+            self._api.app,
+            self._post,
+            system_clock,
+            self._rng,
+            security.peer_auth,
+        )
+        self._runner = web.AppRunner(self._api.app, access_log=None, handle_signals=False)
+        await self._runner.setup()
+        await web.SockSite(self._runner, listener, ssl_context=security.server_tls).start()
+
+    def _run(self, parts: Parts) -> None:
+        self._core = parts.core
+        self._thread = CoreThread(
+            parts.core, self._carriers(), partial(self._broken, "core"), self._flush, system_clock
+        )
+        self._questions = Questions(self._post, self._loop)
+        self.results = StoredResults(self._stores)
+        self._stores.start(self._post, partial(self._broken, "disk"))
+        self._thread.start()
+        if parts.reader is not None:
+            self._start_logs(parts.reader)
+        for event in parts.first:
+            self._post(event)
+
+    def _start_logs(self, reader: LogReader) -> None:
+        self._logs = LogsThread(
+            reader, self._post, lambda text: log.warning("logs", problem=text), partial(self._broken, "logs")
+        )
+        self._logs.start()
+
+    async def alive(self) -> None:
+        """Returns when the core has handled an event. Raises TimeoutError when it does not."""
+        handled = self._thread.handled
+        del handled
+
+    def reload(self, config: NodeConfig) -> None:
+        """x"""
+
+    async def stop(self) -> None:
+        """Leaves the fleet: others hear of it, what was decided is stored, and nothing is lost that the logs do not have."""
+        self._ready = False
+        self._post(LeaveRing())
+        await asyncio.sleep(LEAVE_S)
+        await self._runner.cleanup()
+        await self._links.close()
+        self._thread.stop()
+        await asyncio.to_thread(self._thread.join, self.config.limits.drain_max_s)
+        if self._logs is not None:
+            await asyncio.to_thread(self._logs.stop, self.config.limits.drain_max_s)
+        self._work.shutdown()
+        await asyncio.to_thread(self._stores.close)
+        self._directory.close()
+        log.info("stopped")
+
+    def _broken(self, part: str, problem: BaseException) -> None:
+        log.failure(f"the thread {part} broke", problem)
+        self._failed(f"the thread {part} broke: {problem}")
+
+    # effects
+
+    def _post(self, event: Any, dealt: Callable[[], None] | None = None) -> None:
+        self._thread.post(event, dealt)
+
+    def _carriers(self) -> dict[type, Callable[[Any], None]]:
+        """Called in the core's thread."""
+        to_loop = self._to_loop.append
+        return {
+            **dict.fromkeys((Send, Hold, Free, Answer, ResultsStored, OfJob), to_loop),
+            Write: self._stores.write,
+            **dict.fromkeys((Advance, Fold, Release), self._ask_logs),
+            Finish: lambda effect: self._in_work(lambda: finish(effect, self._memory)),
+            ReadResults: lambda effect: self._in_work(lambda: read_results(self._stores, effect)),
+            Trouble: lambda trouble: log.warning("trouble", problem=trouble.problem),
+            JobErased: lambda erased: log.info("job erased", job=erased.key.hex()),
+            TreeRefused: lambda refused: log.warning("tree", problem=refused.problem),
+            **dict.fromkeys((EntryChanged, EntryEnded, CastEnded), lambda _: None),
+        }
+
+    def _ask_logs(self, ask: Any) -> None:
+        assert self._logs is not None
+        self._logs.give(ask)
+
+    def _in_work(self, work: Callable[[], Any]) -> None:
+        done = self._work.submit(work)
+        done.add_done_callback(self._worked)
+
+    def _worked(self, done: Any) -> None:
+        problem = done.exception()
+        if problem is None:
+            self._post(done.result())
+        else:
+            self._broken("work", problem)
+
+    def _flush(self) -> None:
+        """In the core's thread, after a turn."""
+        if self._to_loop:
+            self._loop.call_soon_threadsafe(self._carry)
+
+    def _carry(self) -> None:
+        while self._to_loop:
+            effect = self._to_loop.popleft()
+            if isinstance(effect, Send):
+                self._links.send(effect.to, effect.message)
+            elif isinstance(effect, Answer):
+                self._questions.answered(effect)
+            elif isinstance(effect, ResultsStored):
+                self._bell.ring(effect.key)
+            elif isinstance(effect, Hold):
+                self._links.hold(effect.key)
+            elif isinstance(effect, Free):
+                self._links.free(effect.key)
+            else:
+                log.info("job", job=effect.key.hex(), told=type(effect.effect).__name__)
+
+    # the service of the faces
+
+    @property
+    def ref(self) -> Ref:
+        return self._core.ref
+
+    async def ask(self, key: bytes, request: Any) -> Any:
+        return await self._questions.ask(key, request)
+
+    async def published(self, key: bytes, index: int) -> None:
+        while await asyncio.to_thread(self.results.last_index, key) <= index:
+            await self._bell.heard(key)
+
+    def jobs(self) -> Sequence[JobNotice]:
+        return self._core.board.jobs()
+
+    def nodes(self) -> Sequence[NodeNotice]:
+        return self._core.board.nodes()
+
+    def schemas(self) -> dict[str, Schema]:
+        return self._core.board.schemas()
+
+    def faults(self) -> Sequence[str]:
+        faults = []
+        if not self._core.ring.active:
+            faults.append("this node has not joined the fleet yet")
+        return faults
+
+    def metrics(self) -> str:
+        return ""
+
+
+def _memory(config: NodeConfig, directory: Path) -> Memory:
+    spill = directory / "spill"
+    spill.mkdir(mode=0o700, exist_ok=True)
+    return open_memory(config.limits.memory_max, str(spill), config.limits.spill_max)
+
+
+def _listener(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    return socket.create_server((address.host, address.port), family=family, backlog=1024)
+
+
+def _bound(listener: socket.socket) -> Address:
+    host, port = listener.getsockname()[:2]
+    return Address(host, port)
