@@ -175,7 +175,7 @@ def covered(handle: Handle, proofs: Proofs, stop: int, proof_bytes: int) -> Step
         data = yield from read(handle, start, offset - start)
         if len(data) == offset - start and digest(data) == proofs.at[offset]:
             # After a crash the last proofs may be missing: a file that holds all that is known of the log goes on as it did.
-            return stop if offset >= stop or not above and offset == below[0] else offset
+            return stop if offset >= stop or (not above and offset == below[0]) else offset
     return min(stop, len(head))
 
 

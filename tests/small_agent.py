@@ -1,7 +1,7 @@
 """An agent on real files under a clock that the test moves, and a root that keeps what it is sent: for tests of the logs.
 
-The root is the least there can be: it registers streams, takes every piece that starts at its `next`, and merges the content.
-It loses messages when it is told to. The journal is stored at once, in memory that outlives the agent.
+The root is the least there can be: it registers streams, takes every piece that starts at its `next`, and merges the
+content. Messages are lost at the rate `loss`. The journal is stored at once, in memory that outlives the agent.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from srt.frame_messages import (
     SyncAnswer,
     Synced,
 )
-from srt.frames import Assembly
+from srt.frames import Assemblies
 from tests.sim.cut_fleet import canonical
 
 UP = Ref(b"u" * 16, "up", 1)
@@ -79,7 +79,7 @@ class SmallRoot:
         self.streams: dict[StreamId, Committed] = {}
         self.answers: deque[Any] = deque()
         self.refused: list[str] = []
-        self._assembly = Assembly(1 << 30)
+        self._assemblies = Assemblies(1 << 30, 1 << 30, 1)
         self.change(plan, start_us, timing or Timing(0, 3_600_000_000, 0))
 
     def change(self, plan: Plan, start_us: int, timing: Timing) -> None:
@@ -97,7 +97,7 @@ class SmallRoot:
                 answers.append(SyncAnswer(one.stream, one.nonce, known.next, known.start, -1, False))
             self.answers.append(Synced(tuple(answers)))
         elif isinstance(message, Frame):
-            whole = self._assembly.take(message)
+            whole = self._assemblies.take(UP, message)
             if whole is not None:
                 self._frame(whole)
         else:
@@ -244,9 +244,15 @@ class SmallAgent:
         loss, self.loss = self.loss, 0.0
         quiet = 0
         for _ in range(int(seconds / 0.25) + 400):
-            before = self.reader.figures(), [one.next for root in self.roots.values() for one in root.streams.values()]
+            before = (
+                self.reader.figures(),
+                [one.next for root in self.roots.values() for one in root.streams.values()],
+            )
             self.step()
-            after = self.reader.figures(), [one.next for root in self.roots.values() for one in root.streams.values()]
+            after = (
+                self.reader.figures(),
+                [one.next for root in self.roots.values() for one in root.streams.values()],
+            )
             calm = (
                 before[1] == after[1]
                 and not self.folds
@@ -287,7 +293,9 @@ def content_of(stream: Committed) -> dict[int, dict[int, bytes]]:
     }
 
 
-def truth_of(plan: Plan, source: Source, texts: Iterable[bytes]) -> tuple[dict[int, dict[int, bytes]], Counters]:
+def truth_of(
+    plan: Plan, source: Source, texts: Iterable[bytes]
+) -> tuple[dict[int, dict[int, bytes]], Counters]:
     """What one fold of whole logs gives."""
     from agent.pipeline import SourcePipeline
 

@@ -1,5 +1,7 @@
-"""The golden queries through an agent: real logs that grow, rotate and are packed, messages lost, starts in between. What the root
-has is, byte for byte, the fold that the one-shot query makes (`test_truth.py` compares that with the truth)."""
+"""The golden queries through an agent: real logs that grow, rotate and are packed, messages lost, starts in between.
+
+What the root has is, byte for byte, the fold that the one-shot query makes (`test_truth.py` compares that with the truth).
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ def test_an_agent_sends_the_fold_of_its_logs(name: str, tmp_path: Path) -> None:
     patterns = [str(tmp_path / f"web{number}" / "access.log*") for number in range(len(texts))]
     source = Source("access", tuple(patterns), format, TailOptions(read_from="beginning"))
     plans = [compile_plan(sql, format) for sql in QUERIES.values()]
-    roots = [SmallRoot(query.encode().ljust(16, b"#"), plan, timing=TIMING) for query, plan in zip(QUERIES, plans, strict=True)]
+    keys = [query.encode().ljust(16, b"#") for query in QUERIES]
+    roots = [SmallRoot(key, plan, timing=TIMING) for key, plan in zip(keys, plans, strict=True)]
     growing = [
         Writer(tmp_path / f"web{number}", data, rng, True).steps() for number, data in enumerate(texts)
     ]

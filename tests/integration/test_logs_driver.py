@@ -59,7 +59,8 @@ class Lines:
             return b"no line of a web server\n"
         return (
             f"10.0.0.{random.randrange(9)} - - [17/May/2015:{10 + hour:02}:{minute:02}:{second:02} +0000] "
-            f'"GET /{random.randrange(20)} HTTP/1.1" {random.choice([200, 200, 404, 503])} {random.randrange(5000)} "-" "x"\n'
+            f'"GET /{random.randrange(20)} HTTP/1.1" {random.choice([200, 200, 404, 503])} '
+            f'{random.randrange(5000)} "-" "x"\n'
         ).encode()
 
 
@@ -136,7 +137,8 @@ def test_what_cannot_be_run_is_refused_by_name(sql: str, why: str, tmp_path: Pat
     root = SmallRoot(KEY, compile_sql(sql, {"access": schema, "other": schema}))
     agent = SmallAgent(tmp_path, [source_of(tmp_path)], [root])
     agent.tell(root)
-    assert root.refused and why in root.refused[0]
+    assert root.refused
+    assert why in root.refused[0]
     assert not root.streams
 
 
@@ -144,7 +146,9 @@ def test_windows_over_lines_without_time_are_refused(tmp_path: Path) -> None:
     untimed = find("$remote_addr $status")
     source = Source("access", (str(tmp_path / "*.log"),), untimed)
     assert "no field 'time'" in (Sources([source]).can_run(plan_of()) or "")
-    plan = compile_sql("SELECT status, count(*) AS n FROM access GROUP BY status", {"access": Schema(untimed.fields)})
+    plan = compile_sql(
+        "SELECT status, count(*) AS n FROM access GROUP BY status", {"access": Schema(untimed.fields)}
+    )
     assert Sources([source]).can_run(plan) is None
 
 
@@ -222,9 +226,13 @@ def test_a_rotated_and_deleted_log_stays_open_until_it_is_released(tmp_path: Pat
 
 def test_lines_beyond_the_limit_are_one_reject_each_time(tmp_path: Path) -> None:
     source, plan, lines = source_of(tmp_path), plan_of(), Lines()
-    source = replace(source, tail=replace(source.tail, read_bytes=2048, turn_bytes_max=4096, line_bytes_max=4096))
+    source = replace(
+        source, tail=replace(source.tail, read_bytes=2048, turn_bytes_max=4096, line_bytes_max=4096)
+    )
     log = tmp_path / "access.log"
-    text = append(log, lines.take(30) + b"x" * 4096 + b"\n" + lines.take(30) + b"y" * 50_000 + b"\n" + lines.take(30))
+    text = append(
+        log, lines.take(30) + b"x" * 4096 + b"\n" + lines.take(30) + b"y" * 50_000 + b"\n" + lines.take(30)
+    )
     root = SmallRoot(KEY, plan)
     agent = SmallAgent(tmp_path, [source], [root], fold_bytes_max=3000, advance_bytes_max=3000)
     agent.settle(2.0)
@@ -265,7 +273,9 @@ def test_lines_from_the_future_are_rejected_in_every_reading(tmp_path: Path) -> 
 
 def test_columns_that_a_log_names_are_known_in_the_middle_of_it(tmp_path: Path) -> None:
     format = find("w3c")
-    plan = compile_sql("SELECT status, count(*) AS n FROM access GROUP BY status", {"access": Schema(format.fields)})
+    plan = compile_sql(
+        "SELECT status, count(*) AS n FROM access GROUP BY status", {"access": Schema(format.fields)}
+    )
     source = Source("access", (str(tmp_path / "*.log"),), format, TailOptions(read_from="beginning"))
     log = tmp_path / "iis.log"
     head = b"#Software: x\n#Fields: date time cs-method cs-uri-stem sc-status\n"
@@ -305,7 +315,9 @@ def test_what_is_known_of_logs_may_be_lost(tmp_path: Path) -> None:
     assert ["damaged" in one for one in agent.troubles] == [True]
 
 
-def test_a_journal_without_room_reads_again_what_was_not_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_journal_without_room_reads_again_what_was_not_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source, plan, lines = source_of(tmp_path), plan_of(), Lines()
     log = tmp_path / "access.log"
     text = append(log, lines.take(100))

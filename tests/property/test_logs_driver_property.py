@@ -1,8 +1,8 @@
 """Random histories of log files, messages and restarts: every line reaches every stream exactly once.
 
-The whole agent takes part: core, journal, reader, tail. What is random: appends (half lines, too), rotation by renaming and by
-copytruncate, compression, deletion, lost messages, dropped pieces, starts after a clean stop and after a crash, new revisions
-that begin in the past.
+The whole agent takes part: core, journal, reader, tail. What is random: appends (half lines, too), rotation by renaming and
+by copytruncate, compression, deletion, lost messages, dropped pieces, starts after a clean stop and after a crash, new
+revisions that begin in the past.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import gzip
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import zstandard
 
-from agent.sources import Source
 from agent.stream_events import Shrink
 from job.watermark import Timing
 from tests.integration.test_logs_driver import (
@@ -24,7 +24,6 @@ from tests.integration.test_logs_driver import (
     START_S,
     Lines,
     append,
-    check,
     plan_of,
     source_of,
 )
@@ -89,21 +88,29 @@ class Host:
         return path
 
 
-def run(folder: Path, seed: int, steps: int = 60) -> SmallAgent:
-    rng = random.Random(seed)
-    hosts = [Host(folder / f"web{number}", seed * 10 + number) for number in range(rng.choice([1, 2]))]
-    source = Source("access", tuple(str(host.folder / "access.log*") for host in hosts), source_of(folder).format,
-                    source_of(folder).tail)  # fmt: skip
-    plan = plan_of()
-    root = SmallRoot(KEY, plan, timing=TIMING)
-    agent = SmallAgent(
-        folder, [source], [root], seed=seed, loss=rng.choice([0.0, 0.2]),
-        fold_bytes_max=rng.choice([3000, 1 << 26]), advance_bytes_max=rng.choice([5000, 1 << 26]),
-    )  # fmt: skip
-    starts = [0]
-    is_deleted = is_past_lost = False
-    for _ in range(steps):
-        host = rng.choice(hosts)
+class History:
+    """A random history of one agent and its logs."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.rng = rng = random.Random(seed)
+        self.hosts = [Host(folder / f"web{number}", seed * 10 + number) for number in range(rng.choice([1, 2]))]
+        patterns = tuple(str(host.folder / "access.log*") for host in self.hosts)
+        self.source = replace(source_of(folder), patterns=patterns)
+        self.plan, self.starts = plan_of(), [0]
+        self.root = SmallRoot(KEY, self.plan, timing=TIMING)
+        self.agent = SmallAgent(
+            folder,
+            [self.source],
+            [self.root],
+            seed=seed,
+            loss=rng.choice([0.0, 0.2]),
+            fold_bytes_max=rng.choice([3000, 1 << 26]),
+            advance_bytes_max=rng.choice([5000, 1 << 26]),
+        )
+        self.is_deleted = self.is_past_lost = False
+
+    def act(self) -> None:
+        rng, agent, host = self.rng, self.agent, self.rng.choice(self.hosts)
         match rng.randrange(16):
             case 0 | 1 | 2 | 3:
                 host.write()
@@ -120,48 +127,56 @@ def run(folder: Path, seed: int, steps: int = 60) -> SmallAgent:
                         agent.step()
                     path.unlink()
             case 7 | 8 as kind:
-                if is_deleted:
-                    agent.settle(8.0)
-                    is_past_lost = True
-                if kind == 7:
-                    agent.reader.close()
-                else:
-                    agent.crash()
-                agent.boot()
+                self.start_again(is_clean=kind == 7)
             case 9:
                 agent.give(Shrink())
-            case 10 if len(starts) < 3 and not is_past_lost:
-                second = START_S + max(one.lines.second for one in hosts) * rng.random()
-                starts.append(int(second) // 10 * 10 * SECOND_US)
-                root.change(plan, starts[-1], TIMING)
-                agent.tell(root)
+            case 10 if len(self.starts) < 3 and not self.is_past_lost:
+                second = START_S + max(one.lines.second for one in self.hosts) * rng.random()
+                self.starts.append(int(second) // 10 * 10 * SECOND_US)
+                self.root.change(self.plan, self.starts[-1], TIMING)
+                agent.tell(self.root)
             case 11 if host.plain():
                 # Held open for later revisions, so that only another start loses it.
                 agent.settle(8.0)
-                is_deleted = True
+                self.is_deleted = True
                 rng.choice(host.plain()).unlink()
             case _:
                 for _ in range(rng.randrange(1, 5)):
                     agent.step(rng.choice([0.1, 0.25, 1.0]))
-    for host in hosts:
-        host.finish_line()
-    agent.settle(20.0)
-    texts = [text for host in hosts for text in host.texts]
-    panes, counters = truth_of(plan, source, texts)
-    for revision, start in enumerate(starts, 1):
-        stream = root.stream(revision)
-        wanted = {pane: tables for pane, tables in panes.items() if pane >= start}
-        got = content_of(stream)
-        later = min(starts[revision:], default=None)
-        for pane, tables in wanted.items():
-            if later is None or pane < later:
-                assert got.get(pane) == tables, f"pane {pane} of revision {revision}"
-        assert set(got) <= set(wanted)
-        assert stream.counters.lost_bytes == 0
-    if len(starts) == 1:
-        assert root.stream().counters == counters
-    assert agent.troubles == []
-    return agent
+
+    def start_again(self, is_clean: bool) -> None:
+        if self.is_deleted:
+            self.agent.settle(8.0)
+            self.is_past_lost = True
+        if is_clean:
+            self.agent.reader.close()
+        else:
+            self.agent.crash()
+        self.agent.boot()
+
+    def end(self) -> None:
+        for host in self.hosts:
+            host.finish_line()
+        self.agent.settle(20.0)
+        texts = [text for host in self.hosts for text in host.texts]
+        panes, counters = truth_of(self.plan, self.source, texts)
+        for revision, start in enumerate(self.starts, 1):
+            got, later = content_of(self.root.stream(revision)), min(self.starts[revision:], default=1 << 62)
+            assert set(got) <= {pane for pane in panes if pane >= start}
+            for pane, tables in panes.items():
+                if start <= pane < later:
+                    assert got.get(pane) == tables, f"pane {pane} of revision {revision}"
+            assert self.root.stream(revision).counters.lost_bytes == 0
+        if len(self.starts) == 1:
+            assert self.root.stream().counters == counters
+        assert self.agent.troubles == []
+
+
+def run(folder: Path, seed: int, steps: int = 60) -> None:
+    history = History(folder, seed)
+    for _ in range(steps):
+        history.act()
+    history.end()
 
 
 @pytest.mark.parametrize("seed", range(12))
