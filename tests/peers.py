@@ -26,6 +26,8 @@ from srt.peer_options import PeerAuth, PeerOptions
 from srt.wire import VERSION, VERSION_LEAST, Greeting, Wire, encode_greeting
 
 LIMIT_S = 10.0
+QUIET_S = 0.3
+"""A connection without a whole request is closed after so long; the daemon's is longer."""
 QUICK = PeerOptions(
     dial_s=1.0, backoff_first_s=0.02, backoff_max_s=0.1, probe_s=0.3, stuck_s=1.0
 )  # shrunk, so that tests meet every limit
@@ -111,7 +113,7 @@ class Node:
             self.options,
         )
         await self.peers.start()
-        self.runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        self.runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, keepalive_timeout=QUIET_S)
         await self.runner.setup()
         await web.SockSite(self.runner, listening, ssl_context=server_context).start()
         NODES.append(self)

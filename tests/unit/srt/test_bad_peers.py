@@ -21,7 +21,7 @@ from srt.peer_options import PeerAuth, PeerOptions
 from srt.ring_messages import Ping
 from srt.tree_messages import MasterReply
 from srt.wire import MESSAGE_BYTES_MAX
-from tests.peers import QUICK, Bulk, Node, Stranger, greeting_header, run, until
+from tests.peers import QUICK, QUIET_S, Bulk, Node, Stranger, greeting_header, run, until
 
 THEM = Ref(b"t" * 16, "127.0.0.1:1", 1)
 PING = b"\x91\xa2ri"
@@ -166,6 +166,25 @@ def test_frames_that_end_a_link(name: str) -> None:
             await reader.read()
         writer.close()
         await _served_still(node)
+        await node.stop()
+
+    run(test)
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /v1/p", b"GET /v1/peer HTTP/1.1\r\nHost: x\r\nUpgrade: "])
+def test_connections_without_a_whole_request_are_closed_and_links_are_not(said: bytes) -> None:
+    async def test() -> None:
+        node = await Node(1).start()
+        peer = await Stranger(3).dial(node)
+        host, _, port = node.ref.address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(said)
+        assert await reader.read() == b""
+        writer.close()
+        await asyncio.sleep(2 * QUIET_S)
+        await peer.ws.send_bytes(PING)
+        await until(node.got)
+        await peer.leave()
         await node.stop()
 
     run(test)
