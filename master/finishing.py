@@ -63,8 +63,8 @@ def _store(plan: Plan, start_us: int | None, tables: dict[int, Tree], memory: Me
 
 
 def _packed(window: FinishedWindow) -> bytes:
-    packer = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compressobj()
-    return b"".join([packer.compress(part) for part in _json(window)] + [packer.flush()])
+    """Its header tells the size, so that readers can set a limit."""
+    return zstandard.compress(b"".join(_json(window)), ZSTD_LEVEL)
 
 
 def _json(window: FinishedWindow) -> Iterator[bytes]:

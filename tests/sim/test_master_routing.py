@@ -29,7 +29,8 @@ def test_a_request_finds_the_master_and_its_answer_comes_back() -> None:
     fleet = fleet_of(60)
     fleet.subscribe([KEY], fleet.agents()[:10])
     fleet.wait_for_trees([KEY], 10.0)
-    assert ask(fleet, KEY, 0.5) == [Answered(7, b"re: how many?")]
+    (answer,) = ask(fleet, KEY, 0.5)
+    assert (answer.request, answer.payload, answer.problem) == (7, b"re: how many?", "")
 
 
 def test_the_closest_node_passes_it_on_to_the_leader() -> None:
@@ -40,14 +41,19 @@ def test_the_closest_node_passes_it_on_to_the_leader() -> None:
     fleet.give(leader, Serve(KEY))
     fleet.subscribe([KEY], fleet.agents())
     fleet.wait_for_trees([KEY], 10.0)
-    assert ask(fleet, KEY, 0.5) == [Answered(7, b"re: how many?")]
+    (answer,) = ask(fleet, KEY, 0.5)
+    assert answer == Answered(7, b"re: how many?", sender=leader.ref)
     assert [address for address, effect in fleet.told if isinstance(effect, Asked)] == [leader.ref.address]
 
 
 def test_no_such_job_is_an_answer_too() -> None:
     fleet = fleet_of(30)
     (answer,) = ask(fleet, job_key("nobody's"), 0.5)
-    assert answer == Answered(7, None, "no master for that key")
+    nobody = job_key("nobody's")
+    closest = closest_of(sorted(node.ref.number for node in fleet.nodes()), nobody)
+    assert (answer.payload, answer.problem) == (None, "no master for that key")
+    assert answer.sender is not None
+    assert answer.sender.number == closest  # there it would be
 
 
 def test_a_lost_request_is_sent_again_and_then_given_up() -> None:
@@ -58,7 +64,7 @@ def test_a_lost_request_is_sent_again_and_then_given_up() -> None:
     others = set(fleet.world.processes) - {asker}
     fleet.world.network.partition({asker}, others)
     fleet.world.after(0.9, fleet.world.network.heal)
-    assert ask(fleet, KEY, 1.5) == [Answered(7, b"re: how many?")]
+    assert [one.payload for one in ask(fleet, KEY, 1.5)] == [b"re: how many?"]
     fleet.world.network.partition({asker}, others)
     (answer,) = ask(fleet, KEY, 4.0)
     assert answer.payload is None
