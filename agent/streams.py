@@ -104,6 +104,8 @@ class Streams:
         """Not before."""
         self._stalled_until_s = 0.0
         self._complete_us = 0
+        self._complete_token = 0
+        """Of the last `Advance` that read to the end of all logs."""
         """When everything there was had been read, the last time."""
         self._unread = False
         """A file is known of which no line was read yet, and there are more lines to read."""
@@ -514,7 +516,7 @@ class Streams:
             self._out.append(write)
         now_us = int(self._now.s * 1e6)
         if not event.more:
-            self._complete_us = now_us
+            self._complete_us, self._complete_token = now_us, asked.token
         self._unread = event.more and any(at.latest_us is None and not at.finished for at in files.values())
         for job in self.jobs.values():
             for name, latest_us in event.heard.items():
@@ -537,7 +539,7 @@ class Streams:
 
     def _mark(self, job: Job) -> int | None:
         """The watermark at the frontier (A6)."""
-        if job.drained_from is not None and self._token >= job.drained_from and not self._more:
+        if job.drained_from is not None and self._complete_token >= job.drained_from and not self._more:
             return NEVER_US
         if self._unread:
             return None

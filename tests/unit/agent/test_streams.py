@@ -24,7 +24,7 @@ from agent.stream_events import (
     Started,
 )
 from agent.streams import Streams, StreamsOptions
-from job.plan_book import PlanBook
+from job.plan_book import NEVER_US, PlanBook
 from job.settings import Settings
 from srt.automaton import WAKE, Instant, Ref, Stored, StoreFailed, Write
 from srt.frame_messages import Ack, Counters, Frame, Nack, News, PaneLines, Refused, Sync, SyncAnswer, Synced
@@ -168,6 +168,27 @@ def test_nothing_at_all_is_sent_before_the_boot_is_durable() -> None:
     agent.give(Stored(agent.writes[0].token))
     (sync,) = agent.give(Stored(agent.writes[1].token))
     assert (sync.requests[0].start, sync.requests[0].boot, sync.requests[0].name) == (FIRST, 1, "web1")
+
+
+def test_a_drained_agent_has_read_to_the_end_first() -> None:
+    """It was cut off while lines came; then it hears of the draining, and reads again what lies before its frontier."""
+    agent = Agent()
+    agent.open()
+    agent.give(JobHeard(JOB, Ack(tuple(numbers(agent.grow(3))))))
+    agent.grow(2)
+    agent.length += 4
+    made = book(0)
+    news = News(1, 2, made.version, made, -1000 * SECOND_US, True, int(agent.now * 1e6), None)
+    said = agent.answer(agent.give(JobTold(JOB, news)), FIRST + STRIDE) + agent.read()
+    for _ in range(6):
+        said += agent.grow(0)
+        agent.give(JobHeard(JOB, Ack(tuple(numbers(said)))))
+    pieces = whole_frames(said)
+    lines = 0
+    for span in [span for piece in pieces for span in piece.spans]:
+        lines += span.counters.lines
+        assert (span.watermark_us == NEVER_US) <= (lines >= 6), (lines, span)
+    assert lines == 6
 
 
 def test_three_pieces_are_on_their_way_then_reading_stops() -> None:
