@@ -439,7 +439,7 @@ class CommitGroup:
         def durable() -> None:
             self.send(to, self._answer(True, min(verified, log.stored), sent_s))
 
-        if changes:
+        if changes or self._behind:
             self.write(changes, durable)
         else:
             durable()
@@ -519,7 +519,7 @@ class CommitGroup:
 
     def write(self, changes: list[Put | Delete], then: Callable[[], None] | None = None) -> None:
         """Writes; when that is durable, `then` is called."""
-        if not changes:
+        if not changes and not self._behind:
             return
         if self._rewrite:
             changes = self.log.everything()
@@ -527,6 +527,12 @@ class CommitGroup:
         self._token += 1
         self._waiting[self._token] = (self.log.last, self.log.epoch_at(self.log.last), then)
         self._out.append(Write(STORE, tuple(changes), self._token))
+
+    @property
+    def _behind(self) -> bool:
+        """Memory is ahead of the disk since a write failed, and it is time to try again, whether there is more to write or not:
+        what was installed from a snapshot is in no entry that the leader would send again."""
+        return self._rewrite and self._now.s >= self._no_disk_until
 
     def _stored(self, token: int) -> None:
         written = self._waiting.pop(token, None)

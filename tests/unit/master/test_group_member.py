@@ -11,9 +11,9 @@ import pytest
 from master.commit_group import CommitGroup, Role
 from master.errors import GroupStoreError
 from master.group_log import GroupLog, load
-from master.group_messages import Append, Appended, Elect, Entry, EntryKind, Lineage, Vote
+from master.group_messages import Append, Appended, Elect, Entry, EntryKind, Lineage, SnapshotPart, Vote
 from master.options import GroupOptions, OptionsError
-from srt.automaton import Delete, Instant, Put, Received, Ref, Send, Stored, Write
+from srt.automaton import Delete, Instant, Put, Received, Ref, Send, Stored, StoreFailed, Write
 
 KEY = bytes(16)
 ME, ONE, OTHER = (Ref(name * 16, name.decode(), 1) for name in (b"m", b"o", b"p"))
@@ -147,6 +147,21 @@ def test_a_rotten_state_leaves_nothing_and_promises_stay(store: Store) -> None:
     assert loaded is not None
     log = loaded[0]
     assert (log.last, log.meta.promised, log.meta.lost_index) == (0, 1, 3)
+
+
+def test_a_snapshot_that_a_full_disk_refused_is_stored_when_there_is_room(store: Store) -> None:
+    """The leader sends nothing that is not there in memory, so the member itself has to remember to write."""
+    group = reopened(store)
+    part = SnapshotPart(KEY, LINEAGE, 1, 9, 1, [ME, ONE, OTHER], 0, 1, b"state", 100.0)
+    refused = group.handle(Received(ONE, part), Instant(100.0, 0))
+    for write in [effect for effect in refused if isinstance(effect, Write)]:
+        group.handle(StoreFailed(write.token, "no space left on device"), Instant(100.0, 0))
+    assert group.log.stored < 9
+    soon = deliver(group, store, part, at=100.5)
+    assert [answer.index for answer in soon if isinstance(answer, Appended)] == [group.log.stored]
+    deliver(group, store, part, at=103.0)
+    assert deliver(group, store, part, at=103.1)[-1].index == group.log.stored == 9
+    assert reopened(store).log.meta.base_index == 9
 
 
 def test_options_tell_all_that_is_wrong() -> None:
