@@ -174,6 +174,10 @@ class Masters:
         """Raises KeyError where there is none."""
         return self._masters[key].group
 
+    def asked_for(self, token: int) -> bytes:
+        """The job for which a driver was asked to do something. Raises KeyError when that is done."""
+        return self._tokens[token][0]
+
     def root(self, key: bytes) -> Root:
         """Raises KeyError where there is none."""
         return self._masters[key].root

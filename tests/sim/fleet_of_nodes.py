@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from agent.journal import Journal, JournalOptions
 from agent.stream_events import Advance, Fold, Started
 from agent.streams import Streams, StreamsOptions
 from cbt.budget import Budget
+from cbt.memory import Memory
 from cbt.options import Options
 from elfstream.node import NodeCore, NodeOptions
 from elfstream.notice_board import HaveSources
 from job.plan import Plan
-from job.watermark import Timing
-from master.committed import WindowPublished
+from job.settings import JobSpec, Settings
 from master.finality import FinalityOptions
-from master.job_events import Announce
-from master.masters import FoundJob, MastersOptions, OfJob, ToRoot
-from master.root import ChangePlan, DrainJob, ForgetAgent, PlanAnswer, RootOptions
-from master.service import JobNotice
-from srt.automaton import Instant, Ref
+from master.finishing import finish
+from master.job_events import Finish, ReadResults
+from master.mastership import MastersOptions
+from master.requests import (
+    Answer,
+    Ask,
+    ChangeJob,
+    FindMaster,
+    ForgetAgent,
+    MasterAt,
+    Refusal,
+    StopJob,
+    SubmitJob,
+)
+from master.result_store import read_results
+from master.root import RootOptions
+from srt.automaton import Ref
 from srt.directory import STORE as DIRECTORY_STORE
 from srt.frame_messages import StreamId
 from srt.ids import job_key
@@ -43,7 +58,6 @@ SECOND_US = 1_000_000
 SOURCE = "access"
 NAMES = ("hot", "errors", "slow")
 FIRST_PLAN = plan("window(time, '4 seconds')")
-TIMING = Timing(1 * SECOND_US, 5 * SECOND_US, 12 * SECOND_US)
 FINAL_S = 40.0
 """Everything that ended is final so soon after the faults did, and drained in as much again."""
 
@@ -52,15 +66,19 @@ KNOWN_S = 15.0
 """All nodes know all jobs so soon after the faults ended, and all agents take part."""
 
 
-class Node(NodeCore):
-    """Takes what a master announces as an event, too."""
+class DiskStore:
+    """The stores of a process as readers see them: what is durable."""
 
-    def handle(self, event: Any, now: Instant) -> list[Any]:
-        if not isinstance(event, Announce):
-            return super().handle(event, now)
-        self._now, self._out = now, []
-        self._to_board(event)
-        return self._out
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def scan(
+        self, store: str, first: bytes, last: bytes, limit: int, reverse: bool = False
+    ) -> Sequence[tuple[bytes, bytes]]:
+        disk = self._process.disks[store]
+        assert isinstance(disk, KeyValueDisk)
+        keys = disk.durable.irange(first, last, inclusive=(True, False), reverse=reverse)
+        return [(key, disk.durable[key]) for key, _ in zip(keys, range(limit), strict=False)]
 
 
 @dataclass
@@ -85,12 +103,17 @@ class NodeFleet(NodeFaults):
         self.gone: set[str] = set()
         self.jobs = {job_key(name): name for name in NAMES[: shape.jobs]}
         self.watches = {key: JobWatch(key, self.all_lines) for key in self.jobs}
-        self.notices = {
-            key: JobNotice(name, SOURCE, "running", 1, WALL_START_US, WALL_START_US)
-            for key, name in self.jobs.items()
-        }
-        """What the masters announce."""
-        self.answers: dict[int, PlanAnswer] = {}
+        self.answers: list[Any] = []
+        self._asked: dict[int, Callable[[Any], None]] = {}
+        self._texts: dict[Plan, str] = {}
+        """What users wrote; every plan has a text of its own."""
+        self.settings = Settings(
+            deadline_us=3 * SECOND_US,
+            delay_us=1 * SECOND_US,
+            idle_us=5 * SECOND_US,
+            lateness_us=12 * SECOND_US,
+            expect=shape.agents,
+        )
         self._token = 0
         self.world.observers.append(self._effect)
         self.world.checks.append(self._check)
@@ -100,7 +123,9 @@ class NodeFleet(NodeFaults):
     # nodes
 
     def spawn(self, name: str) -> Process:
-        disks: dict[str, Any] = {"groups": KeyValueDisk(), DIRECTORY_STORE: KeyValueDisk()}
+        disks: dict[str, Any] = {
+            name: KeyValueDisk() for name in ("groups", "results", DIRECTORY_STORE)
+        }
         if name[0] == "a":
             logs = Logs()
             logs.files[name.encode()] = LogFile()
@@ -115,7 +140,7 @@ class NodeFleet(NodeFaults):
         rng = random.Random(f"{self.seed} {name} {process.boot}")
         kind = Kind.AGENT if name in self.machines else Kind.WORKER
         ring = Ring(Ref(job_key(name), name, process.boot), ("w0", "w1", "a0"), rng, role=kind)
-        finality = FinalityOptions(deadline_s=3.0, emit_s=0.5, expect=self.shape.agents, grace_s=3.0)
+        finality = FinalityOptions(grace_s=3.0)
         options = NodeOptions(
             masters=MastersOptions(log_entries_max=16, root=RootOptions(finality=finality)),
             reducer=ReducerOptions(forget_after_s=10.0),
@@ -125,7 +150,7 @@ class NodeFleet(NodeFaults):
         assert isinstance(groups, KeyValueDisk)
         assert isinstance(directory, KeyValueDisk)
         trees = ReducerTree(ring, kind, rng)
-        core = Node(
+        core = NodeCore(
             ring, trees, agent, Budget(), rng, groups.durable, options, Options.tiny(), directory.durable
         )
         if agent is not None:
@@ -141,7 +166,7 @@ class NodeFleet(NodeFaults):
         name = process.address
         journal = Journal(bytes(disk.durable), name.encode().ljust(16, b"#"), JournalOptions.tiny())
         self.machines[name].cuts.look({n: cut.files for n, cut in journal.durable.items()}, afresh=True)
-        options = StreamsOptions(emit_s=0.5, advance_bytes_max=25, fold_bytes_max=20, settle_s=2.0)
+        options = StreamsOptions(advance_bytes_max=25, fold_bytes_max=20, settle_s=2.0)
         return Streams(
             name,
             journal,
@@ -179,25 +204,34 @@ class NodeFleet(NodeFaults):
     def _effect(self, process: Process, effect: Any) -> None:
         if isinstance(effect, Advance | Fold):
             self._read(process, effect)
-        elif isinstance(effect, OfJob) and isinstance(effect.effect, WindowPublished):
+        elif isinstance(effect, Finish):
             assert isinstance(process.core, NodeCore)
             masters = process.core.masters
-            self.watches[effect.key].published(
-                masters.group(effect.key).log.meta.lineage, masters.root(effect.key).committed, effect.effect
+            key = masters.asked_for(effect.token)
+            self.watches[key].published(
+                masters.group(key).log.meta.lineage, masters.root(key).committed, effect
             )
-        elif isinstance(effect, OfJob) and isinstance(effect.effect, PlanAnswer):
-            self.answers[effect.effect.token] = effect.effect
+            self._later(process, lambda: finish(effect, Memory(Budget(), Options.tiny())))
+        elif isinstance(effect, ReadResults):
+            self._later(process, lambda: read_results(DiskStore(process), effect))
+        elif isinstance(effect, Answer):
+            told = self._asked.pop(effect.token, None)
+            if told is not None:
+                told(effect.body)
 
-    def _read(self, process: Process, ask: Advance | Fold) -> None:
-        machine, boot = self.machines[process.address], process.boot
-        driver = machine.driver
+    def _later(self, process: Process, work: Callable[[], Any]) -> None:
+        """What threads beside the core do takes a while; a crash meanwhile loses it."""
+        boot = process.boot
 
         def answer() -> None:
             if process.boot == boot and process.core is not None:
-                done = driver.advance(ask) if isinstance(ask, Advance) else driver.fold(ask)
-                self.world.give(process, done)
+                self.world.give(process, work())
 
         self.world.after(0.002 + self.rng.random() * 0.02, answer)
+
+    def _read(self, process: Process, ask: Advance | Fold) -> None:
+        driver = self.machines[process.address].driver
+        self._later(process, lambda: driver.advance(ask) if isinstance(ask, Advance) else driver.fold(ask))
 
     def _check(self, process: Process) -> None:
         core = process.core
@@ -210,28 +244,37 @@ class NodeFleet(NodeFaults):
             if core.leads(key):
                 watch.follow(core.masters.group(key).log.meta.lineage, core.masters.root(key).committed)
 
-    # what users and masters do
+    # what users do
 
-    def ask(self, key: bytes, event: Any) -> None:
-        leader = self.leader_of(key)
-        if leader is not None:
-            self.world.give(self.world.processes[leader], ToRoot(key, event))
+    def _at(self, name: str, key: bytes, request: Any, done: Callable[[Any], None]) -> None:
+        """Asks one node once."""
+        self._token += 1
+        self._asked[self._token] = done
+        self.world.give(self.world.processes[name], Ask(self._token, key, request))
 
-    def _masters_announce(self) -> None:
-        for key, notice in self.notices.items():
-            for name in self.here():
-                core = self.core(name)
-                if core is not None and core.leads(key):
-                    self.world.give(self.world.processes[name], Announce(key, notice))
-        self.world.after(1.0, self._masters_announce)
+    def ask(self, key: bytes, request: Any) -> None:
+        """As a face does: from any node to the master, again and again until there is an answer."""
+        over: list[bool] = []
 
-    def submit(self, key: bytes, wanted: Plan, start_us: int | None, split: bool = False) -> None:
-        """A user who asks again until the first plan is there."""
-        state = self.state_of(key)
-        if state is None or not state.book.revisions:
-            self._token += 1
-            self.ask(key, ChangePlan(self._token, wanted, start_us, TIMING, split))
-            self.world.after(1.0, lambda: self.submit(key, wanted, start_us, split))
+        def told(body: Any) -> None:
+            if isinstance(body, MasterAt) and body.ref is not None and not over:
+                self._at(body.ref.address, key, request, told)
+            elif not over and not (isinstance(body, Refusal) and body.kind in ("busy", "elsewhere")):
+                over.append(True)
+                self.answers.append(body)
+
+        def again() -> None:
+            if not over:
+                alive = [name for name in self.here() if self.core(name) is not None]
+                if alive:
+                    self._at(self.rng.choice(alive), key, FindMaster(), told)
+                self.world.after(1.5, again)
+
+        again()
+
+    def spec(self, key: bytes, wanted: Plan, **changes: Any) -> JobSpec:
+        text = self._texts.setdefault(wanted, f"plan {len(self._texts)}")
+        return JobSpec(self.jobs[key], text, msgspec.structs.replace(self.settings, **changes))
 
     def change(self) -> None:
         """Another plan: ahead, in the past, one that an agent cannot run; sometimes two in a row or during a takeover."""
@@ -245,8 +288,7 @@ class NodeFleet(NodeFaults):
             if kind == "back":
                 last = max(state.book.revisions[-1].start_us, state.horizon_us)
                 start = state.book.next_boundary(last, wanted)
-            self._token += 1
-            self.ask(key, ChangePlan(self._token, wanted, start, TIMING))
+            self.ask(key, ChangeJob(self.spec(key, wanted), wanted, 0, start))
         leader = self.leader_of(key)
         if kind == "takeover" and leader is not None:
             process = self.world.processes[leader]
@@ -268,7 +310,8 @@ class NodeFleet(NodeFaults):
 
     def leave_for_good(self) -> None:
         """A worker goes as it is told to; an agent writes no more and goes when all it wrote is committed."""
-        staying = [name for name in self.here() if name not in ("w0", "w1", "a0")]
+        going = {name for name, machine in self.machines.items() if machine.quiet}
+        staying = [name for name in self.here() if name not in going | {"w0", "w1", "a0"}]
         if not staying:
             return
         name = self.rng.choice(staying)
@@ -293,13 +336,9 @@ class NodeFleet(NodeFaults):
             self.world.crash(process)
 
     def _forget(self, name: str) -> None:
-        """As an operator does, until it is off all rosters."""
+        """As an operator does."""
         for key in self.keys:
-            state = self.state_of(key)
-            for agent in self.machines[name].ids:
-                if state is None or state.roster.get(agent, False):
-                    self.ask(key, ForgetAgent(agent))
-        self.world.after(1.0, lambda: self._forget(name))
+            self.ask(key, ForgetAgent(name))
 
     def _all_committed(self, key: bytes, name: str) -> bool:
         """Whether every stream that is open has all lines of an agent, and no further plan can ask for them again."""
@@ -353,13 +392,11 @@ class NodeFleet(NodeFaults):
             for number in range(1 if letter == "w" else 0, count):
                 self.spawn(f"{letter}{number}")
         world.run(world.now + 0.5)
-        start = (self.now_us() // (4 * SECOND_US) - 1) * 4 * SECOND_US
         for key in self.keys:
-            world.give(world.processes["w0"], FoundJob(key))
-            self.submit(key, FIRST_PLAN, start, shape.split)
+            since_us = 6 * SECOND_US if shape.split else 0
+            self.ask(key, SubmitJob(self.spec(key, FIRST_PLAN, since_us=since_us), FIRST_PLAN))
         for name in list(self.machines):
             self.write(name)
-        self._masters_announce()
         self.wait(self.known, KNOWN_S, "begun")
         return world.now + shape.write_s
 
@@ -385,7 +422,7 @@ class NodeFleet(NodeFaults):
         self.wait(self.known, KNOWN_S, "known to all")
         self.wait(self.final_so_far, FINAL_S, "final")
         for key in self.keys:
-            self.drain(key)
+            self.ask(key, StopJob(drain=True))
         self.wait(self.drained, FINAL_S, "drained")
         self._check_contents()
         for watch in self.watches.values():
@@ -412,12 +449,6 @@ class NodeFleet(NodeFaults):
             watch.revisions and self.leader_of(key) and not watch.open(limit)
             for key, watch in self.watches.items()
         )
-
-    def drain(self, key: bytes) -> None:
-        state = self.state_of(key)
-        if state is None or not state.draining:
-            self.ask(key, DrainJob())
-            self.world.after(1.0, lambda: self.drain(key))
 
     def drained(self) -> bool:
         return all(not watch.open(1 << 62) and self.leader_of(key) for key, watch in self.watches.items())

@@ -10,9 +10,10 @@ from agent.journal_format import Positions
 from cbt.tree import Tree
 from job.plan_book import PlanBook, Revision
 from job.window import window_starts
-from master.committed import Committed, WindowPublished
+from master.committed import Committed
 from master.entries import FINAL, WITHDRAWN
 from master.group_messages import Lineage
+from master.job_events import Finish
 from tests.sim.cut_fleet import Broken, canonical
 from tests.sim.cut_logs import Line, pane_states
 
@@ -48,14 +49,18 @@ class JobWatch:
             del self.revisions[number]  # lost with the end of a log
         self.revisions |= {one.number: one for one in state.book.revisions}
 
-    def published(self, lineage: Lineage, state: Committed, window: WindowPublished) -> None:
-        """Any member applied an entry that shows a window."""
-        key, revision = (window.start_us, window.end_us), window.revision
-        closed = revision is not None and state.book.revision(revision.number) is None
-        if revision is not None and not closed and not state.book.owns(revision.number, key[0]):
-            raise Broken(f"invariant 5: {key} comes from revision {revision.number}, which does not own it")
+    def published(self, lineage: Lineage, state: Committed, window: Finish) -> None:
+        """A member makes the result of an entry that shows a window."""
+        assert window.start_us is not None
+        assert window.end_us is not None
+        key = (window.start_us, window.end_us)
+        revision = window.revision if window.plan is not None else None
+        now = state.index == window.log_index  # else it applied several entries at once
+        open_now = revision is not None and state.book.revision(revision) is not None
+        if now and open_now and revision is not None and not state.book.owns(revision, key[0]):
+            raise Broken(f"invariant 5: {key} comes from revision {revision}, which does not own it")
         rows = {number: canonical(tree) for number, tree in window.tables.items()}
-        content = (window.status, None if revision is None else revision.number, rows)
+        content = (window.status, revision, rows)
         place = ((lineage, window.log_index), window.edition)
         if self.shown[key].setdefault(place, content) != content:
             raise Broken(f"invariant 3: edition {window.edition} of {key} has two contents")
