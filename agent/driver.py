@@ -24,6 +24,7 @@ from typing import Any
 
 from agent.figures import SourceFigures
 from agent.log_reader import LogReader
+from agent.sources import Sources
 from agent.stream_events import Advance, Fold, Folded, Release, Shrink
 
 SLICE_S = 0.02
@@ -37,6 +38,7 @@ Ask = Advance | Fold | Release
 
 @dataclass
 class _Folding:
+    ask: Fold
     steps: Generator[float, None, Folded]
     at_s: float = 0.0
     """When it may go on."""
@@ -59,6 +61,7 @@ class LogsThread:
         self._reader, self._tell, self._trouble, self._failed = reader, tell, trouble, failed
         self._asks: deque[Ask] = deque()
         self._foldings: deque[_Folding] = deque()
+        self._changed: Sources | None = None
         self._stopping = False
         self._figures_at = float("-inf")
         self._quiet_until = 0.0
@@ -71,6 +74,11 @@ class LogsThread:
     def give(self, ask: Ask) -> None:
         """Thread-safe; never blocks."""
         self._asks.append(ask)
+        self.nudge()
+
+    def change(self, sources: Sources) -> None:
+        """Thread-safe: reads these sources from now on, and goes on where it is in those that stay."""
+        self._changed = sources
         self.nudge()
 
     def nudge(self) -> None:
@@ -100,12 +108,17 @@ class LogsThread:
             self._reader.close()
 
     def _work(self) -> None:
+        if self._changed is not None:
+            sources, self._changed = self._changed, None
+            self._reader = self._reader.renewed(sources)
+            self._reader.begin()
+            self._foldings = deque(_Folding(one.ask, self._reader.folding(one.ask)) for one in self._foldings)
         while self._asks and not self._stopping:
             ask = self._asks.popleft()
             if isinstance(ask, Advance):
                 self._tell(self._reader.advance(ask))
             elif isinstance(ask, Fold):
-                self._foldings.append(_Folding(self._reader.folding(ask)))
+                self._foldings.append(_Folding(ask, self._reader.folding(ask)))
             else:
                 self._reader.release(ask)
         self._fold()

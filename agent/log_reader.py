@@ -127,7 +127,7 @@ class LogReader:
         self.wants_shrink = False
         """Memory was short: the core should drop what it can fold again."""
         self._memory, self._path, self._journal_id = memory, path, journal_id
-        self._clock, self._wall_us = clock, wall_us
+        self._hints, self._clock, self._wall_us = hints, clock, wall_us
         saved, problem = known_logs.load(path) if start is not None else (None, "")
         if problem:
             self.troubles.append(problem)
@@ -178,6 +178,22 @@ class LogReader:
             found += source.logs.troubles
             source.logs.troubles = []
         return found
+
+    def renewed(self, sources: Sources) -> LogReader:
+        """A reader of other sources that goes on where this one is, which is closed. New sources begin as at a first start;
+        what was read of one that is gone stays in the cuts. Streams whose trees were here are read again."""
+        positions = self._positions()
+        self.close()
+        return LogReader(
+            sources,
+            positions,
+            self._memory,
+            self._path,
+            self._journal_id,
+            hints=self._hints,
+            clock=self._clock,
+            wall_us=self._wall_us,
+        )
 
     def figures(self) -> tuple[SourceFigures, ...]:
         """How the logs stand. O(files)."""

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import sqlite3
-import ssl
 from collections.abc import Callable
 
 import uvloop
@@ -26,7 +25,7 @@ from srt.errors import SrtError
 DONE, BROKEN, UNABLE, CONFIG = 0, 70, 1, 78
 """Exit codes: stopped as asked; a fault of this program; the machine does not allow it; the configuration is wrong."""
 START_PROBLEMS = (
-    JobError, SrtError, SecretError, GroupStoreError, JournalError, MemoryCapError, SpillError, OSError, ssl.SSLError, sqlite3.Error,
+    JobError, SrtError, SecretError, GroupStoreError, JournalError, MemoryCapError, SpillError, OSError, sqlite3.Error,
 )  # fmt: skip
 log = EventLog("daemon")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from elfstream.config.model import NodeConfig
 from elfstream.embedded import schema_of
 from elfstream.node import NodeCore, NodeOptions
 from elfstream.notice_board import About, HaveSources
+from job.plan import Plan
 from master.commit_group import STORE as GROUPS
 from srt.automaton import Ref
 from srt.directory import STORE as DIRECTORY
@@ -39,16 +41,25 @@ class Parts(NamedTuple):
     first: list[Any]
 
 
-def build(config: NodeConfig, ref: Ref, stores: Stores, memory: Memory, rng: random.Random) -> Parts:
-    """Raises StoreError, GroupStoreError, JournalError, FormatError, OSError."""
-    sources = sources_of(config)
+def build(
+    config: NodeConfig,
+    ref: Ref,
+    stores: Stores,
+    memory: Memory,
+    rng: random.Random,
+    sources: Sources,
+    can_run: Callable[[Plan], str | None],
+) -> Parts:
+    """`can_run` is asked as that of Sources, and may change its mind when they change.
+
+    Raises StoreError, GroupStoreError, JournalError, OSError."""
     kind = Kind.AGENT if config.is_agent else Kind.WORKER
     ring = Ring(ref, [str(address) for address in config.join], rng, role=kind)
     trees = ReducerTree(ring, kind, rng)
     streams, reader, first = None, None, []
     if config.is_agent:
-        streams, reader = _agent(config, sources, stores, memory, rng)
-        first.append(HaveSources({name: schema_of(one.format) for name, one in sources.by_name.items()}))
+        streams, reader = _agent(config, sources, stores, memory, rng, can_run)
+        first.append(told(sources))
     core = NodeCore(
         ring,
         trees,
@@ -63,6 +74,11 @@ def build(config: NodeConfig, ref: Ref, stores: Stores, memory: Memory, rng: ran
     return Parts(core, reader, first)
 
 
+def told(sources: Sources) -> HaveSources:
+    """What the core is told of the sources here."""
+    return HaveSources({name: schema_of(one.format) for name, one in sources.by_name.items()})
+
+
 def sources_of(config: NodeConfig) -> Sources:
     """Raises FormatError, OptionsError."""
     return Sources(
@@ -72,7 +88,12 @@ def sources_of(config: NodeConfig) -> Sources:
 
 
 def _agent(
-    config: NodeConfig, sources: Sources, stores: Stores, memory: Memory, rng: random.Random
+    config: NodeConfig,
+    sources: Sources,
+    stores: Stores,
+    memory: Memory,
+    rng: random.Random,
+    can_run: Callable[[Plan], str | None],
 ) -> tuple[Streams, LogReader]:
     options = JournalOptions()
     journal = Journal(stores.file(JOURNAL, options.file_bytes), os.urandom(16), options)
@@ -80,4 +101,4 @@ def _agent(
     start = None if newest.number == ORIGIN else newest.files
     path = str(Path(config.data_dir) / KNOWN_LOGS)
     reader = LogReader(sources, start, memory, path, journal.journal_id)
-    return Streams(config.name, journal, rng, sources.can_run), reader
+    return Streams(config.name, journal, rng, can_run), reader

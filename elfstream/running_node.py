@@ -12,6 +12,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,28 +24,33 @@ from agent.log_reader import LogReader
 from agent.stream_events import Advance, Fold, Release, Trouble
 from cbt.memory import Memory
 from elfstream import __version__
+from elfstream.config import restart_keys
 from elfstream.config.model import Address, NodeConfig
 from elfstream.core_thread import CoreThread, system_clock
 from elfstream.event_log import EventLog
 from elfstream.fleet_wire import charged_to, fleet_wire
 from elfstream.memory import open_memory
+from elfstream.metrics import render
 from elfstream.node import NodeCore
-from elfstream.node_parts import Parts, build
+from elfstream.node_metrics import of_sources, of_threads
+from elfstream.node_parts import Parts, build, sources_of, told
 from elfstream.node_security import Security
 from elfstream.questions import Bell, Questions
-from job.plan import Schema
+from elfstream.result_tables import tables
+from job.plan import Plan, Schema
 from master.api import HttpApi
 from master.api_options import ApiOptions
 from master.finishing import finish
 from master.job_events import Finish, JobErased, ReadResults, ResultsStored
 from master.masters import OfJob
-from master.requests import Answer
+from master.requests import Answer, DescribeNode
 from master.result_store import StoredResults, read_results
 from master.service import JobNotice, NodeNotice
 from srt.automaton import Ref, Send, Write
 from srt.data_dir import DataDir
 from srt.directory import EntryChanged, EntryEnded
 from srt.driver import PeerLinks
+from srt.ids import ID_BYTES
 from srt.links import Free, Hold, Links
 from srt.ring import LeaveRing
 from srt.stores import Stores
@@ -91,10 +97,19 @@ class RunningNode:
         identity = self._directory.identity()
         self._stores = Stores(self._directory.path)
         self._memory = _memory(config, self._directory.path)
+        self._sources = sources_of(config)
         listener = _listener(config.listen)
         try:
             ref = Ref(identity.ring_id, str(config.advertise or _bound(listener)), identity.boot)
-            parts = build(config, ref, self._stores, self._memory, self._rng)
+            parts = build(
+                config,
+                ref,
+                self._stores,
+                self._memory,
+                self._rng,
+                self._sources,
+                self._can_run,
+            )
             await self._faces(ref, listener)
         except BaseException:
             listener.close()
@@ -106,7 +121,8 @@ class RunningNode:
 
     async def _faces(self, ref: Ref, listener: socket.socket) -> None:
         security = Security(self.config.security)
-        self._api = HttpApi(self, ApiOptions(name=self.config.name, token=security.token, client_tls=security.client_tls))
+        options = ApiOptions(name=self.config.name, token=security.token, client_tls=security.client_tls)
+        self._api = HttpApi(self, options, tables())
         greeting = Greeting(VERSION_LEAST, VERSION, ref, self.config.fleet)
         self._links = PeerLinks(
             greeting,
@@ -144,12 +160,22 @@ class RunningNode:
         self._logs.start()
 
     async def alive(self) -> None:
-        """Returns when the core has handled an event. Raises TimeoutError when it does not."""
-        handled = self._thread.handled
-        del handled
+        """Returns when the core has answered a question. Raises TimeoutError when it does not, Refused."""
+        await self.ask(bytes(ID_BYTES), DescribeNode())
 
     def reload(self, config: NodeConfig) -> None:
-        """x"""
+        """Other sources, from now on; everything else of a configuration takes a restart, and a change of it is told.
+
+        Raises FormatError, OptionsError: nothing was changed."""
+        sources = sources_of(config)
+        for key in restart_keys(self.config, config):
+            log.warning("a change of this key takes a restart", key=key)
+        self.config = replace(self.config, sources=config.sources)
+        if self._logs is not None and config.sources:
+            self._sources = sources
+            self._logs.change(sources)
+            self._post(told(sources))
+        log.info("reloaded", sources=", ".join(sources.by_name), config=self.config.digest)
 
     async def stop(self) -> None:
         """Leaves the fleet: others hear of it, what was decided is stored, and nothing is lost that the logs do not have."""
@@ -166,6 +192,9 @@ class RunningNode:
         await asyncio.to_thread(self._stores.close)
         self._directory.close()
         log.info("stopped")
+
+    def _can_run(self, plan: Plan) -> str | None:
+        return self._sources.can_run(plan)
 
     def _broken(self, part: str, problem: BaseException) -> None:
         log.failure(f"the thread {part} broke", problem)
@@ -256,7 +285,16 @@ class RunningNode:
         return faults
 
     def metrics(self) -> str:
-        return ""
+        values = of_threads(self._thread, self._stores, self._links, self._memory.budget)
+        if self._logs is not None:
+            values |= of_sources(self._logs.figures)
+        values |= self._api.counters()
+        values |= {
+            "build_info": {__version__: 1},
+            "config_info": {self.config.digest: 1},
+            "ready": not self.faults(),
+        }
+        return render(values)
 
 
 def _memory(config: NodeConfig, directory: Path) -> Memory:

@@ -530,8 +530,8 @@ class CommitGroup:
 
     @property
     def _behind(self) -> bool:
-        """Memory is ahead of the disk since a write failed, and it is time to try again, whether there is more to write or not:
-        what was installed from a snapshot is in no entry that the leader would send again."""
+        """Memory is ahead of the disk since a write failed, and it is time to try again, whether there is more to write or
+        not: what was installed from a snapshot is in no entry that the leader would send again."""
         return self._rewrite and self._now.s >= self._no_disk_until
 
     def _stored(self, token: int) -> None:
