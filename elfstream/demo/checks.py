@@ -49,7 +49,9 @@ def show(checks: Sequence[Check], colour: bool) -> bool:
     """Prints the comparison. Returns whether everything is the same."""
     print(paint("Is it true? The generator counted while it wrote:", BOLD, colour) + "\n")
     columns = [Field(name, STRING) for name in ("", "generator says", "elfstream says", "same")]
-    width = max(len(columns[1].name), *(len(text) for check in checks for text in (check.generator, check.ours)))
+    width = max(
+        len(columns[1].name), *(len(text) for check in checks for text in (check.generator, check.ours))
+    )
     rows = [
         (check.what, check.generator.rjust(width), check.ours.rjust(width), "yes" if check.is_same else "NO")
         for check in checks
@@ -62,6 +64,8 @@ def show(checks: Sequence[Check], colour: bool) -> bool:
         told = f"{wrong} of {len(checks)} comparisons differ: that is a bug in elfstream, please report it."
         print(paint(told, RED, colour))
     else:
-        told = f"Every answer is what the generator meant: exactly, and percentiles within {QUANTILE_ERROR:.0%}."
+        told = (
+            f"Every answer is what the generator meant: exactly, and percentiles within {QUANTILE_ERROR:.0%}."
+        )
         print(paint(told, GREEN, colour))
     return wrong == 0

@@ -1,244 +1,358 @@
-"""The live demonstration: three webservers write in a process of their own, three agents follow them here, a master merges.
+"""The live demonstration: three webservers write in a process of their own; a fleet of four nodes, each a process, answers.
 
-One thread. What stands between `Machine` and `LiveMaster` in `_Demo._emit`, handing over pieces, is where the network will
-be; everything else is what a fleet does. At the end every number is compared with what the webservers meant.
+This process is their user: it submits the jobs over HTTP, watches their results, changes one of them halfway, and at the
+end compares every number with what the webservers meant.
 """
 
 from __future__ import annotations
 
-import select
+import asyncio
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from agent.follower import COALESCE_S, POLL_INTERVAL_S
+import aiohttp
+
+from agent.errors import InputError
+from elfstream.client import AsyncClient, AsyncJob, connect_async
 from elfstream.demo.checks import show
-from elfstream.demo.machines import TIMING, Machine, Webservers, clock_us, resident_bytes
-from elfstream.demo.picture import ServerState, State, picture, summary
+from elfstream.demo.fleet import Fleet, Node, figures
+from elfstream.demo.picture import SPARK_COLUMNS, ServerState, State, picture, summary
+from elfstream.demo.playing import Webservers
 from elfstream.demo.referee import (
+    CHANGED_SQL,
     ENDPOINT_TOTALS_SQL,
     ENDPOINTS_SQL,
     HOT_SQL,
+    LOGINS_SQL,
     TOTALS_SQL,
     Finished,
     Referee,
+    Rows,
+    Verdicts,
 )
 from elfstream.demo.shop import LOG_FORMAT, NGINX_CONF
 from elfstream.demo.webservers import SERVERS, Second
-from elfstream.embedded import compile_plan
-from elfstream.follow import next_time
-from elfstream.live_fleet import LiveMaster
-from elfstream.memory import open_memory
+from elfstream.remote_results import WindowResult
 from elfstream.screen import Screen, can_draw
-from elfstream.sizes import MEMORY_MAX, SPILL_MAX
 from elfstream.terminal import BOLD, DIM, has_colour, paint
-from elfstream.watchers import rows_of
-from job.formats import find
-from master.live import Publication
 
-EMIT_S, SAMPLE_S = 0.25, 0.5
+SHOW_S, SAMPLE_S = 0.1, 0.5
+READY_S, DRAINED_S = 60.0, 60.0
 EVENTS_SHOWN = 3
-DRAIN_S_MAX = 30.0
-HOT, ENDPOINTS, TOTALS, ENDPOINT_TOTALS = range(4)
-QUERIES = (HOT_SQL, ENDPOINTS_SQL, TOTALS_SQL, ENDPOINT_TOTALS_SQL)
+HOT, ENDPOINTS, LOGINS, TOTALS, ENDPOINT_TOTALS = (
+    "hot-products",
+    "endpoints",
+    "hammered-logins",
+    "totals",
+    "endpoint-totals",
+)
+JOBS = {
+    HOT: HOT_SQL,
+    ENDPOINTS: ENDPOINTS_SQL,
+    LOGINS: LOGINS_SQL,
+    TOTALS: TOTALS_SQL,
+    ENDPOINT_TOTALS: ENDPOINT_TOTALS_SQL,
+}
+SETTINGS = {"emit": "250ms", "delay": "1s", "idle": "2s", "lateness": "10s", "expect": len(SERVERS)}
+"""Servers log in order of time, so little delay does; a renamed log holds windows open until it is idle."""
+
+
+class _Server:
+    """What is seen of an agent."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.rates: deque[float] = deque(maxlen=SPARK_COLUMNS)
+        self.figures: dict[str, float] = {}
+        self._at = time.monotonic()
+
+    async def sample(self, session: aiohttp.ClientSession) -> None:
+        """Asks for its metrics; one that does not answer now keeps the old ones."""
+        try:
+            async with session.get(f"{self.node.url}/metrics") as answer:
+                found = figures(await answer.text())
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            return
+        now = time.monotonic()
+        self.rates.append((found.get("lines_total", 0.0) - self.lines) / max(now - self._at, 1e-9))
+        self.figures, self._at = found, now
+
+    @property
+    def lines(self) -> int:
+        return int(self.figures.get("lines_total", 0))
+
+    @property
+    def state(self) -> ServerState:
+        return ServerState(
+            self.node.name, list(self.rates), self.lines, int(self.figures.get("file_lag_bytes", 0))
+        )
+
+
+class _Watched:
+    """A job whose windows are watched and judged."""
+
+    def __init__(self, job: AsyncJob, verdicts: Verdicts) -> None:
+        self.job, self.verdicts = job, verdicts
+        self.last = 0
+        """The id of the last result that came."""
+        self.rows: Rows = []
+        """Of the newest window."""
+        self._newest: datetime | None = None
+
+    def take(self, result: WindowResult) -> tuple[int, Rows] | None:
+        """Its start and rows, if it is final."""
+        self.last = result.id
+        assert result.window is not None
+        rows = [tuple(row)[1:] for row in result.rows]
+        if self._newest is None or result.window.start >= self._newest:
+            self._newest, self.rows = result.window.start, rows
+        return (int(result.window.start.timestamp()), rows) if result.status == "final" else None
 
 
 class _Demo:
-    """One run: machines, master, referee and what is shown."""
+    """One run: the user of the fleet, the referee and what is shown."""
 
-    def __init__(self, folder: Path, play_s: float | None, screen: Screen | None, colour: bool) -> None:
-        format = find(LOG_FORMAT)
-        plans = [compile_plan(sql, format) for sql in QUERIES]
-        memory = open_memory(MEMORY_MAX, None, SPILL_MAX)
-        self.masters = [LiveMaster(plan, TIMING, len(SERVERS), memory) for plan in plans]
-        self.machines = [Machine(name, folder, plans, format, memory) for name in SERVERS]
-        self.referee = Referee()
-        self._screen, self._colour, self._play_s = screen, colour, play_s
+    def __init__(
+        self, fleet: Fleet, client: AsyncClient, screen: Screen | None, play_s: float | None, half_s: float
+    ) -> None:
+        """A play lasts `play_s` (None: for ever); a job is changed after `half_s`."""
+        self.fleet, self.client, self.referee = fleet, client, Referee(0)
+        self.servers = [_Server(node) for node in fleet.agents]
+        self.jobs = {name: client.job(name) for name in JOBS}
+        verdicts = (self.referee.hot, self.referee.endpoints, self.referee.logins)
+        names = (HOT, ENDPOINTS, LOGINS)
+        self.watched = {
+            name: _Watched(self.jobs[name], one) for name, one in zip(names, verdicts, strict=True)
+        }
+        self._screen, self._play_s, self._half_s = screen, play_s, half_s
+        self._colour = has_colour(sys.stdout)
         self._events: deque[str] = deque(maxlen=EVENTS_SHOWN)
+        self._cpu: deque[tuple[float, float]] = deque(maxlen=8)
+        self._latest: list[tuple[str, list[str], Rows]] = []
         self._started = time.monotonic()
-        self._sample_at = self._started + SAMPLE_S
-        self._cpu: deque[tuple[float, float]] = deque([(self._started, time.process_time())], maxlen=8)
-        self._latest: list[tuple[Any, ...]] = []
 
-    def run(self, webservers: Webservers, stopped: Callable[[], bool]) -> None:
-        """Follows until the webservers have ended, and reads to the end of the logs."""
-        emit_at, is_stopping = time.monotonic() + EMIT_S, False
-        while not webservers.ended:
-            for machine in self.machines:
-                machine.poll()
-            self._hear(webservers)
-            if time.monotonic() >= emit_at:
-                self._emit()
-                self._show()
-                emit_at = next_time(emit_at, EMIT_S, time.monotonic())
+    # the run
+
+    async def run(self, webservers: Callable[[], Webservers], stopped: Callable[[], bool]) -> None:
+        """From submitting the jobs until every window is final."""
+        await self._ready()
+        for name, sql in JOBS.items():
+            await self.client.submit(name, sql, settings=SETTINGS)
+        begins = [(await self.jobs[name].changes())[0]["start"] for name in self.watched]
+        self.referee.began = int(max(datetime.fromisoformat(begin).timestamp() for begin in begins))
+        self._started = time.monotonic()
+        playing = webservers()
+        async with asyncio.TaskGroup() as tasks:
+            watching = [tasks.create_task(self._watch(one)) for one in self.watched.values()]
+            sampling = tasks.create_task(self._sample())
+            changing = tasks.create_task(self._change())
+            try:
+                await self._play(playing, stopped)
+            finally:
+                playing.close()
+            await changing
+            await self._drain()
+            for task in (*watching, sampling):
+                task.cancel()
+        self._show()
+
+    async def _ready(self) -> None:
+        """Waits until the fleet is one, and knows the logs."""
+        end = time.monotonic() + READY_S
+        expected = len(self.fleet.nodes)
+        while True:
+            self.fleet.check()
+            nodes, sources = await self.client.nodes(), await self.client.sources()
+            if len(nodes) == expected and sources:
+                return
+            if time.monotonic() > end:
+                raise InputError(
+                    "the fleet", f"only {len(nodes)} of {expected} nodes found each other in {READY_S:.0f} s"
+                )
+            await asyncio.sleep(SHOW_S)
+
+    async def _play(self, playing: Webservers, stopped: Callable[[], bool]) -> None:
+        is_stopping = False
+        while not playing.ended:
+            self.fleet.check()
+            for told in playing.read():
+                if isinstance(told, Second):
+                    self.referee.told(told)
+                else:
+                    self._say(
+                        f"{time.strftime('%H:%M:%S', time.gmtime(told.second))}  {told.server} {told.what}"
+                    )
+            self._show()
             if stopped() and not is_stopping:
                 is_stopping = True
-                webservers.stop()
-            self._wait(webservers, emit_at - time.monotonic())
-        self._read_to_end()
+                playing.stop()
+            await asyncio.sleep(SHOW_S)
         self.referee.ended()
-        self._emit()
-        last = self._state(time.monotonic())
-        for number, master in enumerate(self.masters[:TOTALS]):
-            self._judge(number, master.drain())
-        self._draw(last._replace(windows_right=self._windows_right, windows_wrong=self._windows_wrong))
 
-    def _hear(self, webservers: Webservers) -> None:
-        for told in webservers.read():
-            if isinstance(told, Second):
-                self.referee.told(told)
+    async def _change(self) -> None:
+        """Halfway, or when the play is stopped before."""
+        while time.monotonic() < self._started + self._half_s:
+            await asyncio.sleep(SHOW_S)
+        changed = await self.jobs[ENDPOINTS].change(sql=CHANGED_SQL)
+        now = time.strftime("%H:%M:%S", time.gmtime())
+        self._say(
+            f"{now}  job {ENDPOINTS} changed while it runs: max(request_time) AS slowest, revision {changed['revision']}"
+        )
+
+    async def _watch(self, one: _Watched) -> None:
+        async for result in one.job.watch(after=0):
+            found = one.take(result)
+            if found is None:
                 continue
-            text = f"{time.strftime('%H:%M:%S', time.gmtime(told.second))}  {told.server} {told.what}"
-            self._events.append(text)
-            if self._screen is None:
-                print(text, flush=True)
+            start, rows = found
+            self.referee.published(one.verdicts, start, rows)
+            if self._screen is None and one.job.name in (HOT, ENDPOINTS):
+                self._tell(one.job.name, start, rows)
 
-    def _wait(self, webservers: Webservers, timeout_s: float) -> None:
-        """Until something was written, or for `timeout_s`; never so short that each line is a turn."""
-        if any(machine.follower.wait(0.0) for machine in self.machines):
-            return
-        watched = [fd for fd in (machine.follower.fileno() for machine in self.machines) if fd is not None]
-        if len(watched) < len(self.machines):
-            timeout_s = min(timeout_s, POLL_INTERVAL_S)
-        if select.select([webservers.fd, *watched], [], [], max(timeout_s, 0.0))[0]:
-            time.sleep(COALESCE_S)
+    async def _sample(self) -> None:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(2.0)) as session:
+            while True:
+                for server in self.servers:
+                    await server.sample(session)
+                await asyncio.sleep(SAMPLE_S)
 
-    def _read_to_end(self) -> None:
-        deadline = time.monotonic() + DRAIN_S_MAX
-        while time.monotonic() < deadline:
-            came = [machine.poll() for machine in self.machines]
-            if not any(came) and not any(machine.is_behind for machine in self.machines):
-                return
-            time.sleep(COALESCE_S)
+    async def _drain(self) -> None:
+        """All jobs read to the end of the logs; then every window that was published has come here, too."""
+        for job in self.jobs.values():
+            await job.stop(drain=True)
+        end = time.monotonic() + DRAINED_S
+        for job in self.jobs.values():
+            while (await job.show())["state"] != "stopped":
+                self._show()
+                if time.monotonic() > end:
+                    raise InputError(
+                        f"job {job.name}", f"has windows that are not final {DRAINED_S:.0f} s after the end"
+                    )
+                await asyncio.sleep(SHOW_S)
+        for one in self.watched.values():
+            last = (await self.client.ask("GET", f"/v1/jobs/{one.job.name}/results?limit=1&rows=0"))["last"]
+            while one.last < last:
+                await asyncio.sleep(SHOW_S)
 
-    def _emit(self) -> None:
-        """Every agent cuts, the master merges, windows close, and the agents hear of it: here the network will be."""
-        now_us = clock_us()
-        for number, machine in enumerate(self.machines):
-            for master, piece in zip(self.masters, machine.agent.cut(now_us), strict=True):
-                master.add(number, piece)
-        for number, master in enumerate(self.masters[:TOTALS]):
-            self._judge(number, master.advance())
-            if (closed := master.closed_before_us) is not None:
-                for machine in self.machines:
-                    machine.agent.close_before(number, closed)
+    async def finished(self) -> Finished:
+        """What is known at the end."""
+        totals = await _rows(self.jobs[TOTALS])
+        cover = (await self.jobs[TOTALS].show())["coverage"]
+        changes = await self.jobs[ENDPOINTS].changes()
+        changed_at = datetime.fromisoformat(changes[-1]["start"]).timestamp()
+        return Finished(
+            lines=cover["lines"],
+            rejected=cover["rejected"],
+            late=cover["late"],
+            gap_bytes=cover["lost_bytes"],
+            totals=totals[0],
+            endpoints=await _rows(self.jobs[ENDPOINT_TOTALS]),
+            changed_at=int(changed_at),
+        )
 
-    def _judge(self, number: int, publications: Iterator[Publication]) -> None:
-        verdicts = (self.referee.hot, self.referee.endpoints)[number]
-        for publication in publications:
-            start_us = publication.window.start_us
-            assert start_us is not None
-            rows = [row[1:] for row in rows_of(self.masters[number].plan, publication)]
-            self.referee.published(verdicts, start_us // 1_000_000, publication.revision, rows)
-            if self._screen is None:
-                self._tell(number, publication, rows)
+    # what is shown
 
-    def _tell(self, number: int, publication: Publication, rows: list[Any]) -> None:
-        """A line for each window, once both queries have published it."""
-        edges = [time.strftime("%H:%M:%S", time.gmtime((us or 0) // 1_000_000)) for us in publication.window[:2]]
-        self._latest = [one for one in self._latest if one[0] != number or one[1] != edges]
+    def _say(self, text: str) -> None:
+        self._events.append(text)
+        if self._screen is None:
+            print(text, flush=True)
+
+    def _tell(self, name: str, start: int, rows: Rows) -> None:
+        """A line for each window, once both jobs have published it."""
+        edges = [time.strftime("%H:%M:%S", time.gmtime(second)) for second in (start, start + 10)]
+        self._latest = [one for one in self._latest if one[0] != name or one[1] != edges]
         other = next((one for one in self._latest if one[1] == edges), None)
         if other is None:
-            self._latest = [*self._latest, (number, edges, rows)][-64:]
+            self._latest = [*self._latest, (name, edges, rows)][-64:]
             return
         self._latest.remove(other)
-        hot, endpoints = (rows, other[2]) if number == HOT else (other[2], rows)
+        hot, endpoints = (rows, other[2]) if name == HOT else (other[2], rows)
         print(summary(edges[0], edges[1], hot, endpoints), flush=True)
 
     def _show(self) -> None:
-        now = time.monotonic()
-        if now >= self._sample_at:
-            for machine in self.machines:
-                machine.sample()
-            self._sample_at = next_time(self._sample_at, SAMPLE_S, now)
-        if self._screen is not None:
-            self._draw(self._state(now))
-
-    def _draw(self, state: State) -> None:
         if self._screen is not None:
             columns, lines = self._screen.size
-            self._screen.draw(picture(state, columns, lines, self._colour))
+            self._screen.draw(picture(self._state(), columns, lines, self._colour))
 
-    def _state(self, now: float) -> State:
-        self._cpu.append((now, time.process_time()))
+    def _state(self) -> State:
+        now = time.monotonic()
+        self._cpu.append((now, sum(node.cpu_s() for node in self.fleet.nodes)))
         (then, before), (_, cpu) = self._cpu[0], self._cpu[-1]
-        watermark = self.masters[HOT].watermark_us
+        newest = self.watched[HOT]._newest
+        lag_s = None if newest is None else time.time() - newest.timestamp() - 10
         return State(
-            servers=[
-                ServerState(machine.name, list(machine.rates), machine.agent.counts.lines, machine.unread_bytes())
-                for machine in self.machines
-            ],
-            rejected=self._rejected(),
-            lag_s=None if watermark is None else time.time() - watermark / 1e6,
-            memory_bytes=resident_bytes(),
+            servers=[server.state for server in self.servers],
+            rejected=int(sum(server.figures.get("lines_rejected_total", 0) for server in self.servers)),
+            lag_s=lag_s,
+            memory_bytes=sum(node.resident_bytes() for node in self.fleet.nodes),
             cpu_share=(cpu - before) / max(now - then, 1e-9),
-            hot=self._current(HOT),
-            endpoints=self._current(ENDPOINTS),
+            hot=self.watched[HOT].rows,
+            endpoints=self.watched[ENDPOINTS].rows,
+            logins=self.watched[LOGINS].rows,
+            page=self.fleet.worker.url,
             events=list(self._events),
-            windows_right=self._windows_right,
-            windows_wrong=self._windows_wrong,
+            windows_right=sum(one.right for one in self.referee.verdicts),
+            windows_wrong=sum(len(one.wrong) for one in self.referee.verdicts),
             at_s=now - self._started,
             until_s=self._play_s,
         )
 
-    @property
-    def _windows_right(self) -> int:
-        return self.referee.hot.right + self.referee.endpoints.right
 
-    @property
-    def _windows_wrong(self) -> int:
-        return len(self.referee.hot.wrong) + len(self.referee.endpoints.wrong)
-
-    def _current(self, number: int) -> list[Any]:
-        publication = self.masters[number].current()
-        if publication is None:
-            return []
-        return [row[1:] for row in rows_of(self.masters[number].plan, publication)]
-
-    def _rejected(self) -> int:
-        return sum(machine.agent.counts.rejected.total() for machine in self.machines)
-
-    def finished(self) -> Finished:
-        """What is known at the end."""
-        (totals,) = (rows_of(self.masters[TOTALS].plan, one) for one in self.masters[TOTALS].drain())
-        (endpoints,) = (rows_of(self.masters[ENDPOINT_TOTALS].plan, one) for one in self.masters[ENDPOINT_TOTALS].drain())
-        return Finished(
-            lines=sum(machine.agent.counts.lines for machine in self.machines),
-            rejected=self._rejected(),
-            late=sum(machine.agent.late for machine in self.machines),
-            gap_bytes=sum(machine.agent.gap_bytes for machine in self.machines),
-            totals=totals[0],
-            endpoints=endpoints,
-        )
-
-    def close(self) -> None:
-        """Lets go of the logs."""
-        for machine in self.machines:
-            machine.follower.close()
+async def _rows(job: AsyncJob) -> list[tuple[Any, ...]]:
+    """Of a job without windows."""
+    found = [result async for result in job.results()]
+    return [tuple(row) for row in found[-1].rows]
 
 
 def run(folder: Path, seed: int, rate: float, play_s: float, keep: bool, stopped: Callable[[], bool]) -> bool:
-    """Plays, follows, shows and compares. Returns whether everything is as the generator meant. Raises InputError."""
+    """Plays, answers, shows and compares. Returns whether everything is as the generator meant. Raises InputError."""
     colour, out = has_colour(sys.stdout), sys.stdout
     screen = Screen(out) if can_draw(out) else None
-    print(paint(f"Three webservers write to {folder}, in all {rate:,.0f} lines/s; their nginx log_format:", BOLD, colour))
+    _introduce(folder, rate, colour)
+    with Fleet(folder) as fleet:
+        print(
+            paint(f"Four nodes start; page and API of any of them: {fleet.worker.url}\n", DIM, colour),
+            flush=True,
+        )
+
+        async def main() -> tuple[Referee, Finished]:
+            async with connect_async(fleet.urls, patience_s=READY_S) as client:
+                demo = _Demo(fleet, client, screen, None if keep else play_s, play_s / 2)
+                try:
+                    await demo.run(lambda: Webservers(folder, seed, rate, play_s, keep), stopped)
+                    return demo.referee, await demo.finished()
+                except ExceptionGroup as group:  # of the tasks: the first says why
+                    raise _first(group) from None
+
+        if screen is None:
+            referee, finished = asyncio.run(main())
+        else:
+            with screen:
+                referee, finished = asyncio.run(main())
+    print()
+    return show(list(referee.checks(finished)), colour)
+
+
+def _introduce(folder: Path, rate: float, colour: bool) -> None:
+    print(
+        paint(
+            f"Three webservers write to {folder}, in all {rate:,.0f} lines/s; their nginx log_format:",
+            BOLD,
+            colour,
+        )
+    )
     print(paint("  " + LOG_FORMAT.replace(' "$http', '\n  "$http', 1) + "\n", DIM, colour), flush=True)
     for name in SERVERS:  # as on a real machine, where the folder of logs is there before the server
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "nginx.conf").write_text(NGINX_CONF)
-    demo = _Demo(folder, None if keep else play_s, screen, colour)
-    webservers = Webservers(folder, seed, rate, play_s, keep)
-    try:
-        if screen is None:
-            demo.run(webservers, stopped)
-        else:
-            with screen:
-                demo.run(webservers, stopped)
-    finally:
-        webservers.close()
-        demo.close()
-    print()
-    return show(list(demo.referee.checks(demo.finished())), colour)
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    found: Iterable[BaseException] = group.exceptions
+    one = next(iter(found))
+    return _first(one) if isinstance(one, BaseExceptionGroup) else one

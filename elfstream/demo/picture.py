@@ -17,7 +17,7 @@ _SLOW_S, _FAILING = 1.0, 0.02
 
 
 class ServerState(NamedTuple):
-    """One agent: its rates (lines/s, oldest first), lines so far, bytes of its logs not read yet."""
+    """One webserver's agent: its rates (lines/s, oldest first), lines so far, bytes of its logs not read yet."""
 
     name: str
     rates: Sequence[float]
@@ -35,6 +35,9 @@ class State(NamedTuple):
     cpu_share: float
     hot: Sequence[Sequence[Any]]
     endpoints: Sequence[Sequence[Any]]
+    logins: Sequence[Sequence[Any]]
+    page: str
+    """Where a browser sees the same."""
     events: Sequence[str]
     windows_right: int
     windows_wrong: int
@@ -45,14 +48,25 @@ class State(NamedTuple):
 def picture(state: State, columns: int, lines: int, colour: bool) -> list[str]:
     """The view, at most `columns` wide; tables give way when there are few `lines`."""
     columns = min(columns, COLUMNS_MAX)
-    head = [_title(state, columns, colour), "", *_rates(state, columns, colour), _status(state, columns, colour), ""]
-    tail = ["", *(paint(cut(visible(text), columns), DIM, colour) for text in state.events), _verdict(state, colour)]
+    head = [
+        _title(state, columns, colour),
+        "",
+        *_rates(state, columns, colour),
+        _status(state, columns, colour),
+        "",
+    ]
+    tail = [
+        "",
+        _logins(state, columns, colour),
+        *(paint(cut(visible(text), columns), DIM, colour) for text in state.events),
+        _verdict(state, colour),
+    ]
     room = max(lines - 1 - len(head) - len(tail) - 2, 3)
     return [*head, *_tables(state, columns, room, colour), *tail]
 
 
 def _title(state: State, columns: int, colour: bool) -> str:
-    left = "three webservers of a shop, followed as they write"
+    left = f"a fleet of four nodes answers; in a browser: {state.page}"
     at, until = state.at_s, state.until_s
     clock = f"{at:.0f} s" if until is None else f"{min(at, until):.0f} of {until:.0f} s"
     left = cut(left, columns - len(clock) - 2)
@@ -72,7 +86,9 @@ def _rates(state: State, columns: int, colour: bool) -> list[str]:
     for name, rates, scale, count in rows:
         rate = quantity(rates[-1] if rates else 0.0)
         bars = paint(sparkline(rates, spark, scale), GREEN, colour)
-        lines.append(f"{pad(name, 5)} {bars} {pad(rate, 7, True)} lines/s {pad(f'{count:,}', 14, True)} lines")
+        lines.append(
+            f"{pad(name, 5)} {bars} {pad(rate, 7, True)} lines/s {pad(f'{count:,}', 14, True)} lines"
+        )
     return lines
 
 
@@ -90,7 +106,7 @@ def _status(state: State, columns: int, colour: bool) -> str:
 
 def _tables(state: State, columns: int, room: int, colour: bool) -> list[str]:
     """Hot products and endpoints side by side."""
-    right_width = 41
+    right_width = 50 if _has_slowest(state) else 41
     left_width = columns - right_width - 3
     left = _hot(state, left_width, colour)
     right = _endpoints(state, colour)
@@ -105,7 +121,10 @@ def _hot(state: State, width: int, colour: bool) -> list[str]:
     name = 14
     bar = max(width - name - 9, 0)
     title = f"hot products, last {WINDOW_S} s"
-    lines = [paint(pad(title, width), BOLD, colour), paint(pad("", name) + pad("views", 8, True), DIM, colour)]
+    lines = [
+        paint(pad(title, width), BOLD, colour),
+        paint(pad("", name) + pad("views", 8, True), DIM, colour),
+    ]
     lines[1] += " " * (width - name - 8)
     most = max((row[1] for row in state.hot), default=1)
     for product, views in state.hot:
@@ -116,12 +135,20 @@ def _hot(state: State, width: int, colour: bool) -> list[str]:
     return lines
 
 
+def _has_slowest(state: State) -> bool:
+    """Whether the job of the endpoints has been changed."""
+    return bool(state.endpoints) and len(state.endpoints[0]) > 4
+
+
 def _endpoints(state: State, colour: bool) -> list[str]:
+    names = ["requests", "errors", "p99 s"]
+    if _has_slowest(state):
+        names.append("slowest")
     lines = [
         paint(f"endpoints, last {WINDOW_S} s", BOLD, colour),
-        paint(pad("", 13) + "".join(pad(name, 9, True) for name in ("requests", "errors", "p99 s")), DIM, colour),
+        paint(pad("", 13) + "".join(pad(name, 9, True) for name in names), DIM, colour),
     ]
-    for endpoint, requests, errors, p99 in state.endpoints:
+    for endpoint, requests, errors, p99, *slowest in state.endpoints:
         share = errors / requests
         failing = pad(f"{share:.1%}" if errors else "-", 9, True)
         slow = pad("NULL" if p99 is None else f"{p99:.3f}", 9, True)
@@ -130,8 +157,15 @@ def _endpoints(state: State, colour: bool) -> list[str]:
             + pad(f"{requests:,}", 9, True)
             + paint(failing, RED if share >= _FAILING else "", colour and share >= _FAILING)
             + paint(slow, YELLOW, colour and p99 is not None and p99 >= _SLOW_S)
+            + "".join(pad(f"{value:.3f}", 9, True) for value in slowest)
         )
     return lines
+
+
+def _logins(state: State, columns: int, colour: bool) -> str:
+    found = ", ".join(f"{visible(str(client))} {attempts:,}" for client, attempts in state.logins[:3])
+    text = cut(f"hammering the login page: {found or 'nobody'}", columns)
+    return paint(text, RED if state.logins else DIM, colour)
 
 
 def _verdict(state: State, colour: bool) -> str:

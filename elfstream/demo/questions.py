@@ -51,7 +51,9 @@ def _endpoints(truth: Truth) -> Rows:
     rows: Rows = []
     for endpoint, times in truth.times.items():
         if len(times) >= 1000 * truth.lines // 300_000:
-            bounds = [tuple(bound / 1000 for bound in percentile_bounds(Counter(times), p)) for p in (0.5, 0.99)]
+            bounds = [
+                tuple(bound / 1000 for bound in percentile_bounds(Counter(times), p)) for p in (0.5, 0.99)
+            ]
             rows.append((endpoint, len(times), truth.errors[endpoint], *bounds))
     return sorted(rows, key=lambda row: (-row[2], row[0]))
 

@@ -93,5 +93,9 @@ class Traffic:
     def _junk(self) -> str:
         """What a crashing worker or a stray debug statement leaves in a log."""
         random = self._random
-        kinds = ("\0" * random.randrange(1, 200), "*** stack smashing detected ***", f"DEBUG: cart={random.random()}")
+        kinds = (
+            "\0" * random.randrange(1, 200),
+            "*** stack smashing detected ***",
+            f"DEBUG: cart={random.random()}",
+        )
         return random.choice(kinds) + "\n"

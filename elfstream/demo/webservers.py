@@ -50,6 +50,8 @@ class Second(msgspec.Struct, tag=True):
     clients: int = 0
     views: dict[str, int] = msgspec.field(default_factory=dict)
     endpoints: dict[str, EndpointTruth] = msgspec.field(default_factory=dict)
+    logins: dict[str, int] = msgspec.field(default_factory=dict)
+    """Attempts by address."""
 
     def add(self, hit: Hit) -> None:
         """Counts a request as it was meant."""
@@ -66,6 +68,8 @@ class Second(msgspec.Struct, tag=True):
         if name == "/product" and hit.status == 200:
             product = hit.target[9:].partition("?")[0]
             self.views[product] = self.views.get(product, 0) + 1
+        elif hit.method == "POST" and hit.target == "/login":
+            self.logins[hit.address] = self.logins.get(hit.address, 0) + 1
 
 
 class Happened(msgspec.Struct, tag=True):

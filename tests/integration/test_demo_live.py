@@ -1,4 +1,4 @@
-"""The live demonstration as a process: three followers, rotation and compression, and every number right."""
+"""The live demonstration as a user sees it: four nodes as processes, rotation, a live change, and every number right."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from agent.errors import InputError
-from elfstream.demo.machines import Webservers
+from elfstream.demo.playing import Webservers
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = [sys.executable, "-m", "elfstream", "demo", "--rate", "3000", "--seconds", "4"]

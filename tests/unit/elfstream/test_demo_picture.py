@@ -16,6 +16,7 @@ STATE = State(
     hot=[("walnut-desk", 28_676), ("oak\x1b[31m-desk", 3_000), *((f"p{at}", 10) for at in range(6))],
     endpoints=[("/product", 101_337, 120, 0.346), ("/checkout", 17_925, 1_810, 3.885),
                *((f"/{at}", 9, 0, None) for at in range(8))],
+    logins=[("203.0.113.9", 93), ("203.0.113.\x1b[1m7", 5)], page="http://127.0.0.1:41234",
     events=["13:39:11  web2 renamed access.log"], windows_right=26, windows_wrong=0, at_s=14.2, until_s=20.0,
 )  # fmt: skip
 
@@ -31,7 +32,7 @@ def test_it_fits(columns: int, lines: int) -> None:
 
 def test_what_it_shows() -> None:
     drawn = picture(STATE, 80, 24, colour=False)
-    assert drawn[0] == "three webservers of a shop, followed as they write                    14 of 20 s"
+    assert drawn[0] == "a fleet of four nodes answers; in a browser: http://127.0.0.1:41234   14 of 20 s"
     assert drawn[5].endswith(" 117 k lines/s        370,368 lines")
     assert drawn[6] == "unread 270 B · windows final 1.2 s behind · rejected 12 · 50.0 MB · cpu 6%"
     assert drawn[10] == "walnut-desk     28,676 █████████████   /product       101,337     0.1%    0.346"
@@ -46,8 +47,16 @@ def test_colour_marks_what_hurts_and_what_is_wrong() -> None:
 
 
 def test_a_view_without_lines_yet() -> None:
-    empty = STATE._replace(servers=[ServerState("web1", [], 0, 0)], lag_s=None, hot=[], endpoints=[], events=[])
+    empty = STATE._replace(servers=[ServerState("web1", [], 0, 0)], lag_s=None, hot=[], endpoints=[], logins=[], events=[])
     assert max(map(cells, picture(empty, 80, 24, colour=False))) <= 80
+
+
+def test_a_changed_job_has_one_more_column() -> None:
+    slowest = STATE._replace(endpoints=[(*row, 9.25) for row in STATE.endpoints])
+    drawn = picture(slowest, 100, 24, colour=False)
+    assert any(line.endswith("p99 s  slowest") for line in drawn)
+    assert any(line.endswith("0.346    9.250") for line in drawn)
+    assert max(map(cells, drawn)) <= 100
 
 
 def test_one_line_per_window() -> None:
