@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import random
 import resource
 import tempfile
 import time
@@ -19,14 +20,20 @@ from cbt.options import BudgetOptions, Options
 from cbt.tree import Tree
 from cython_ext.column import Column
 from elfstream.fleet_wire import fleet_wire
-from elfstream.node import NodeCore
+from elfstream.node import NodeCore, NodeOptions
 from job.types import Kind
 from srt.automaton import NEVER, WAKE, Instant, Received, Ref, Send
+from srt.directory import STORE as DIRECTORY
 from srt.frame_messages import Ack, Counters, ForJob, Frame, PaneLines, PaneRun, Span, StreamId
 from srt.frames import WholeFrame, messages_of
-from srt.ids import ID_BYTES
+from srt.ids import ID_BYTES, job_key
 from srt.reducer import ParentChanged, Reducer
-from tests.sim.test_node import NodeFleet
+from srt.reducer_tree import ReducerTree
+from srt.ring import Ring
+from srt.tree_messages import Kind as NodeKind
+from tests.sim.disk import KeyValueDisk
+from tests.sim.network import Network
+from tests.sim.world import Process, World
 
 CHILDREN = 16
 MIB = 1 << 20
@@ -161,25 +168,33 @@ def memory(keys: int) -> None:
             )
 
 
-def events() -> None:
-    """Events of all kinds at whole nodes, without the simulator around them."""
-    fleet, spent, count = NodeFleet(1), 0.0, 0
-    handle = NodeCore.handle
+def events(nodes: int) -> None:
+    """Whole nodes at rest: what a ring, its trees and the directory cost, without the simulator around them."""
+    spent, count = 0.0, 0
 
-    def timed(core: NodeCore, event: Any, now: Instant) -> list[Any]:
-        nonlocal spent, count
-        began = time.process_time()
-        effects = handle(core, event, now)
-        spent += time.process_time() - began
-        count += 1
-        return effects
+    class Timed(NodeCore):
+        def handle(self, event: Any, now: Instant) -> list[Any]:
+            nonlocal spent, count
+            began = time.process_time()
+            effects = super().handle(event, now)
+            spent += time.process_time() - began
+            count += 1
+            return effects
 
-    NodeCore.handle = timed  # type: ignore[method-assign]
-    try:
-        fleet.run(0)
-    finally:
-        NodeCore.handle = handle  # type: ignore[method-assign]
-    print(f"\nevents of a whole node (pings, frames, the log, one job): {count / spent:,.0f} per CPU second")
+    def start(process: Process) -> Timed:
+        rng = random.Random(process.address)
+        ring = Ring(
+            Ref(job_key(process.address), process.address, 1), ("n0", "n1"), rng, role=NodeKind.WORKER
+        )
+        trees = ReducerTree(ring, NodeKind.WORKER, rng)
+        return Timed(ring, trees, None, Budget(), rng, {}, NodeOptions(), Options())
+
+    world = World(1, Network(0.001, 0.001))
+    for number in range(nodes):
+        disks = {"groups": KeyValueDisk(), DIRECTORY: KeyValueDisk()}
+        world.spawn(f"n{number}", start, **disks)
+    world.run(20.0)
+    print(f"\n{nodes} whole nodes that join and rest: {count / spent:,.0f} events per CPU second of a node")
 
 
 def main() -> None:
@@ -188,7 +203,7 @@ def main() -> None:
     smoke = parser.parse_args().smoke
     merge_rates(100_000 if smoke else 8_000_000, 1000 if smoke else 50_000)
     wire_bytes([10, 1000] if smoke else [10, 1000, 100_000])
-    events()
+    events(4 if smoke else 64)
     memory(2000 if smoke else 1_000_000)
 
 

@@ -14,7 +14,7 @@ from cbt.budget import Budget, Ledger
 from cbt.options import Options as TreeOptions
 from srt.automaton import NEVER, Instant, PeerLost, Received, Ref, Send, Wake
 from srt.content import Content
-from srt.errors import ContentError
+from srt.errors import ContentError, OptionsError
 from srt.frame_messages import (
     SPANS_MAX,
     Ack,
@@ -122,6 +122,11 @@ class Reducer:
         options: ReducerOptions = ReducerOptions(),
         tree_options: TreeOptions = TreeOptions(),  # noqa: B008 - frozen
     ) -> None:
+        """Raises OptionsError: frames have to hold the runs of trees."""
+        if options.frame_bytes_max < 2 * tree_options.batch_bytes_max:
+            raise OptionsError(
+                f"frame_bytes_max {options.frame_bytes_max} is below two runs of {tree_options.batch_bytes_max}"
+            )
         self.ref, self.options, self.counters = ref, options, ReducerCounters()
         self.parent: Ref | None = None
         self.holding = False

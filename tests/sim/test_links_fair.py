@@ -29,7 +29,7 @@ from tests.sim.world import Process
 HUGE, SMALL = job_key("huge"), job_key("small")
 RATE = 12.5e6
 HOPS = 3
-VERTEX = ReducerOptions(frame_bytes_max=3 << 20, pending_bytes_max=8 << 20, burst_bytes=256 << 10)
+VERTEX = ReducerOptions(frame_bytes_max=4 << 20, pending_bytes_max=8 << 20, burst_bytes=256 << 10)
 LINKS = LinkOptions(
     job_bytes_max=512 << 10, queued_bytes_max=2 << 20, credit_bytes=2 << 20, job_credit_bytes=512 << 10
 )
@@ -210,6 +210,6 @@ def test_a_huge_job_beyond_its_root_stops_and_delays_nobody() -> None:
 def test_as_one_job_they_would_delay_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.sim.linked_world.charged_to", lambda message: bytes(16))
     fleet = Fleet()
-    fleet.emit(1.0)
+    fleet.emit(3.0)
     print(f'{max(fleet.root.delays):.3f}', fleet.world.counts)
     assert max(fleet.root.delays) > DELAY_MAX_S

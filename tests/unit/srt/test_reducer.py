@@ -13,6 +13,7 @@ from cbt.budget import Budget
 from cbt.options import BudgetOptions, Options
 from srt.automaton import NEVER, WAKE, Instant, PeerLost, Received, Ref, Send
 from srt.content import Content
+from srt.errors import OptionsError
 from srt.frame_messages import (
     FRAME_MESSAGES,
     Ack,
@@ -259,6 +260,11 @@ def test_children_are_held_while_the_outbox_is_half_full_and_cannot_leave() -> N
     assert effects[-1] == FreeChildren()
     assert sum(sum(groups_of(content_of(one), 1, 10).values()) for one in frames(effects)) == 600
     vertex.core.check()
+
+
+def test_frames_have_to_hold_the_runs_of_trees() -> None:
+    with pytest.raises(OptionsError, match="frame_bytes_max 4000000 is below two runs of 2097152"):
+        Reducer(ME, Budget(), ReducerOptions(frame_bytes_max=4_000_000))
 
 
 def test_syncs_do_not_wait_for_answers_that_are_lost() -> None:
