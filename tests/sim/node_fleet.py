@@ -33,6 +33,7 @@ from master.results import ResultsOptions
 from master.root import RootOptions
 from srt.automaton import Instant, Ref
 from srt.ids import job_key
+from srt.options import LinkOptions
 from srt.reducer import ReducerOptions
 from srt.reducer_tree import ReducerTree
 from srt.ring import Ring
@@ -40,6 +41,7 @@ from srt.tree_messages import Kind
 from tests.plans import plan
 from tests.sim.cut_logs import KINDS, Driver, Line, LogFile, Logs
 from tests.sim.disk import FileDisk, KeyValueDisk
+from tests.sim.linked_world import LinkedWorld
 from tests.sim.network import Network
 from tests.sim.world import WALL_START_US, Process, World
 
@@ -56,6 +58,13 @@ SETTINGS = Settings(
 )
 SPEC = JobSpec("hot", "first", SETTINGS)
 WRITE_S = 16.0
+SMALL_LINKS = LinkOptions(
+    quantum_bytes=400, job_bytes_max=1200, queued_bytes_max=4000, jobs_max=4, credit_bytes=6000,
+    job_credit_bytes=1500, control_bytes_max=64 << 10, stalled_s=0.5,
+)  # fmt: skip
+SMALL_VERTEX = ReducerOptions(
+    forget_after_s=10.0, pending_max=8, frame_bytes_max=8000, burst_bytes=600, pending_bytes_max=20_000
+)
 Rows = list[list[Any]]
 
 
@@ -112,9 +121,14 @@ class Node(NodeCore):
 class NodeFleet:
     """Some agents and workers around one job."""
 
-    def __init__(self, seed: int, agents: int = 4, workers: int = 4, queue_max: int = 4) -> None:
-        self.seed, self.rng = seed, random.Random(seed)
+    def __init__(
+        self, seed: int, agents: int = 4, workers: int = 4, queue_max: int = 4, linked: bool = False
+    ) -> None:
+        """`linked`: over links that are so slow, with queues so small, that jobs are busy and held."""
+        self.seed, self.rng, self.linked = seed, random.Random(seed), linked
         self.world = World(seed, Network(0.001, 0.004))
+        if linked:
+            self.world = LinkedWorld(seed, Network(0.001, 0.004), 100_000, SMALL_LINKS)
         self.machines: dict[str, Machine] = {}
         self.queue_max = queue_max
         self.plans: dict[str, Plan] = {"first": PLAN}
@@ -164,7 +178,7 @@ class NodeFleet:
                 root=RootOptions(finality=finality),
                 results=ResultsOptions(queue_max=self.queue_max, part_bytes=300),
             ),
-            reducer=ReducerOptions(forget_after_s=10.0),
+            reducer=SMALL_VERTEX if self.linked else ReducerOptions(forget_after_s=10.0),
         )
         agent = self._agent(process, rng) if is_agent else None
         groups = process.disks["groups"]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from master.requests import JobView, StopJob
+from tests.sim.linked_world import LinkedWorld
 from tests.sim.node_fleet import WRITE_S, NodeFleet
 
 
-def simulate(seed: int, faults: int) -> NodeFleet:
-    fleet = NodeFleet(seed)
+def simulate(seed: int, faults: int, linked: bool = False) -> NodeFleet:
+    fleet = NodeFleet(seed, linked=linked)
     fleet.explained(lambda: run(fleet, faults))
     return fleet
 
@@ -38,3 +39,11 @@ def test_a_quiet_fleet_answers_exactly(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(10, 18))
 def test_answers_are_exact_whatever_crashes(seed: int) -> None:
     simulate(seed, 5)
+
+
+@pytest.mark.parametrize("seed", range(30, 36))
+def test_answers_are_exact_over_links_with_credits(seed: int) -> None:
+    fleet = simulate(seed, 0 if seed < 32 else 5, linked=True)
+    assert isinstance(fleet.world, LinkedWorld)
+    assert fleet.world.counts.busy
+    assert fleet.world.counts.unsound == 0
