@@ -72,8 +72,8 @@ class ReducerOptions:
     hold_s: float = 0.02
     """How long the first frame waits for others to be merged with."""
     frame_bytes_max: int = 64 * MIB
-    """Bytes of the outbox at which it is shipped, and about what a frame of a child may hold. At half of it, if nothing can
-    be shipped, children are held."""
+    """Bytes of the outbox at which it is shipped, unless an eighth of the memory cap is less, and about what a frame of a
+    child may hold. At half of it, if nothing can be shipped, children are held."""
     burst_bytes: int = 4 * MIB
     """What is given to the link at a time, every `hold_s`, before it says whether that is enough."""
     pending_bytes_max: int = 128 * MIB
@@ -131,6 +131,10 @@ class Reducer:
         self.parent: Ref | None = None
         self.holding = False
         """Whether the children are held."""
+        memory_max = budget.options.memory_max
+        self._frame_max = options.frame_bytes_max
+        if memory_max is not None:  # closing a frame takes its bytes a few times, none of which can be spilled
+            self._frame_max = min(self._frame_max, max(memory_max // 8, 2 * tree_options.batch_bytes_max))
         self._budget, self._tree_options = budget, tree_options
         self._ledger = Ledger(budget)
         self._outbox = self._empty()
@@ -248,7 +252,7 @@ class Reducer:
         box.due_s = min(box.due_s, now_s + self.options.hold_s)
         self._reported.add(sender)
         everybody = bool(self._children) and self._children <= self._reported
-        if everybody or box.content.bytes_used >= self.options.frame_bytes_max:
+        if everybody or box.content.bytes_used >= self._frame_max:
             box.due_s = now_s
         if box.content.tight:
             effects += self._close(now_s) + self._forget(1)
@@ -263,7 +267,7 @@ class Reducer:
             frame.history == box.history
             and len(box.spans) + len(frame.spans) <= SPANS_MAX
             and box.content.fits(content)
-            and box.content.held_bytes + content.held_bytes <= self.options.frame_bytes_max
+            and box.content.held_bytes + content.held_bytes <= self._frame_max
         )
 
     def _merged(self, frame: WholeFrame) -> dict[StreamId, Span] | None:
@@ -321,9 +325,9 @@ class Reducer:
         """Children are held while so much cannot leave that a frame would be half full, or too much is in flight."""
         if self._can_ship and not self.holding:
             return []  # and so with little in flight
-        box, limits = self._outbox, self.options
+        box = self._outbox
         stuck_bytes = box.content.held_bytes + self._flight.waiting_bytes
-        full = max(stuck_bytes / limits.frame_bytes_max, len(box.spans) / SPANS_MAX)
+        full = max(stuck_bytes / self._frame_max, len(box.spans) / SPANS_MAX)
         if not self.holding and (full > 0.5 or self._flying(3, 4)):
             self.holding = True
             return [HoldChildren()]

@@ -168,6 +168,21 @@ def test_it_ships_at_the_size_limit() -> None:
     assert all(one.run_bytes < 8000 for one in shipped)
 
 
+def test_under_a_cap_of_memory_frames_are_an_eighth_of_it() -> None:
+    vertex = Vertex(hold_s=100.0)
+    vertex.core = Reducer(ME, Budget(BudgetOptions(memory_max=80_000)), ReducerOptions(hold_s=100.0), Options.tiny())
+    vertex.core.handle(ParentChanged(UP), vertex.instant)
+    vertex.hear(Ack((1,)))
+    shipped = []
+    for number in range(30):
+        groups = {f"/page{number}{n}": 1 for n in range(30)}
+        whole = frame(number, {stream(0): (number, number + 1)}, {10: groups})
+        shipped += frames(vertex.give(CHILDREN[0], whole))
+        vertex.hear(Ack(tuple(one.number for one in shipped)))
+    assert len(shipped) > 2
+    assert all(one.run_bytes < 20_000 for one in shipped)
+
+
 def test_after_a_change_of_parent_it_sends_again_unchanged_and_alone() -> None:
     vertex = Vertex()
     sent = []
