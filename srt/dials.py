@@ -6,25 +6,33 @@ import asyncio
 import random
 import ssl
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
 import aiohttp
 
 from srt.automaton import Ref
 from srt.errors import VersionError, WireError
-from srt.greetings import CLOSE_S, CROSSED, REFUSED_HEADER, ROUTE, greeting_headers
+from srt.greetings import (
+    CLOSE_S,
+    CROSSED,
+    GREETING_HEADER,
+    REFUSED_HEADER,
+    ROUTE,
+    greeting_headers,
+    read_greeting,
+)
 from srt.peer_counters import printable
 from srt.peer_options import PeerAuth, PeerOptions
 from srt.wire import MESSAGE_BYTES_MAX, Greeting, agree, decode_greeting
 
 
 class DialError(Exception):
-    """No link: `reason` for counting."""
+    """No link: `reason` for counting. `by`: who said so, as far as it is known."""
 
-    def __init__(self, reason: str, text: str) -> None:
+    def __init__(self, reason: str, text: str, by: Ref | None = None) -> None:
         super().__init__(text)
-        self.reason = reason
+        self.reason, self.by = reason, by
 
 
 @dataclass
@@ -70,11 +78,12 @@ class Dials:
         auth: PeerAuth,
         options: PeerOptions,
         rng: random.Random,
+        linked: Container[Ref],
         connected: Connected,
         failed: Failed,
     ) -> None:
         self._greeting, self._auth, self._options, self._rng = greeting, auth, options, rng
-        self._connected, self._failed = connected, failed
+        self._linked, self._connected, self._failed = linked, connected, failed
         self._dials: dict[str, Dial] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._backoffs: OrderedDict[str, _Backoff] = OrderedDict()
@@ -157,13 +166,15 @@ class Dials:
     def _done(self, dial: Dial) -> None:
         self._dials.pop(dial.address, None)
 
-    async def _connect(self, address: str) -> tuple[Ref, aiohttp.ClientWebSocketResponse]:
+    async def _connect(self, address: str) -> tuple[Ref, aiohttp.ClientWebSocketResponse | None]:
         while True:
             try:
                 return await self._try(address)
             except DialError as error:
                 if error.reason != CROSSED:
                     raise
+                if error.by is not None and error.by in self._linked:
+                    return error.by, None  # found under another address than it gives
             # Either the peer's own dial arrives, and ends this one, or its link is dead: it knows within `probe_s`.
             await asyncio.sleep(1.25 * self._options.probe_s)
 
@@ -183,9 +194,9 @@ class Dials:
             said = "" if error.headers is None else error.headers.get(REFUSED_HEADER, "")
             reason, _, text = said.partition(": ")
             told = printable(text) or "it is no node, or something stands between"
-            raise DialError(
-                CROSSED if reason == CROSSED else "refused", f"refused with {error.status}: {told}"
-            ) from None
+            if reason == CROSSED:
+                raise DialError(CROSSED, told, _said_by(error)) from None
+            raise DialError("refused", f"refused with {error.status}: {told}") from None
         except (ssl.CertificateError, aiohttp.ClientSSLError) as error:
             raise DialError("certificate", f"its certificate is not accepted: {error}") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -208,3 +219,10 @@ class Dials:
         except WireError as error:
             raise DialError("greeting", str(error)) from None
         return theirs.ref
+
+
+def _said_by(error: aiohttp.WSServerHandshakeError) -> Ref | None:
+    try:
+        return read_greeting(error.headers.get(GREETING_HEADER, "") if error.headers else "").ref
+    except WireError:
+        return None

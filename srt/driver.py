@@ -63,7 +63,7 @@ class PeerLinks:
         """`greeting` says who we are, `charged_to` under which key a message is queued (None: control). Adds the route
         /v1/peer to `app`. OptionsError: `options` do not fit those of `links`."""
         options.fit(links.options)
-        self.ref, self.options = greeting.ref, options
+        self.ref, self.options, self._greeting = greeting.ref, options, greeting
         self.refusals = Refusals()
         self.traffic = Traffic()
         """Of links that are over; `peers` has the others."""
@@ -79,7 +79,7 @@ class PeerLinks:
         self._sockets: dict[Ref, PeerSocket] = {}
         self._at: dict[str, Ref] = {}
         """Who answers at an address, as far as there is a link."""
-        self._dials = Dials(greeting, auth, options, rng, self._connected, self._failed)
+        self._dials = Dials(greeting, auth, options, rng, self._sockets, self._connected, self._failed)
         self._doorman = Doorman(greeting, auth, self._objection)
         self._dealt: deque[tuple[PeerSocket, bytes | None, int]] = deque()
         self._dealt_told = False
@@ -248,13 +248,13 @@ class PeerLinks:
         ours_counts = self.ref > theirs.ref
         if ours_counts and current is not None and current.dialled:
             current.probe()
-            return RefusedError.crossed()
+            return RefusedError.crossed(self._greeting)
         if ours_counts and self._dials.under_way(theirs.ref.address):
-            return RefusedError.crossed()
+            return RefusedError.crossed(self._greeting)
         return None
 
     def _connected(self, dial: Dial, theirs: Ref, ws: aiohttp.ClientWebSocketResponse | None) -> None:
-        """Somebody answered a dial, or (`ws` None) dialled us meanwhile."""
+        """Somebody answered a dial, or (`ws` None) has a link already."""
         for wanted in dial.wanted:
             if wanted != theirs:
                 self._lost(wanted)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from aiohttp import web
 
@@ -30,16 +30,22 @@ CLOSE_S = 1.0
 class RefusedError(Exception):
     """A peer that is not let in: `reason` for counting, `status` and the text for the peer."""
 
-    def __init__(self, reason: str, status: int, text: str) -> None:
+    def __init__(self, reason: str, status: int, text: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(text)
-        self.reason, self.status = reason, status
+        self.reason, self.status, self.headers = reason, status, headers or {}
 
     @classmethod
-    def crossed(cls) -> RefusedError:
-        return cls(CROSSED, 409, "this node dials you at the same time, and that link counts")
+    def crossed(cls, mine: Greeting) -> RefusedError:
+        """Says who we are, for a dialler that knew the address alone and may have our link already."""
+        text = "this node dials you at the same time, and that link counts"
+        return cls(CROSSED, 409, text, {GREETING_HEADER: greeting_text(mine)})
 
     def response(self) -> web.Response:
-        headers = {REFUSED_HEADER: f"{self.reason}: {printable(str(self))}", "Connection": "close"}
+        headers = {
+            **self.headers,
+            REFUSED_HEADER: f"{self.reason}: {printable(str(self))}",
+            "Connection": "close",
+        }
         if self.status == 401:
             headers["WWW-Authenticate"] = "Bearer"
         if self.status == 426:
@@ -102,10 +108,8 @@ class Doorman:
         if not text:
             raise RefusedError("request", 400, f"this is for nodes, which send the header {GREETING_HEADER}")
         try:
-            if len(text) > 2 * GREETING_BYTES_MAX:
-                raise WireError(f"a greeting of {len(text)} characters")
-            theirs = decode_greeting(base64.b64decode(text, validate=True))
-        except (WireError, binascii.Error, ValueError) as error:
+            theirs = read_greeting(text)
+        except WireError as error:
             raise RefusedError("greeting", 400, f"the greeting cannot be read: {error}") from None
         try:
             agree(self._greeting, theirs)
@@ -125,4 +129,20 @@ class Doorman:
 
 def greeting_headers(greeting: Greeting, auth: PeerAuth) -> dict[str, str]:
     """What a dial presents."""
-    return {GREETING_HEADER: base64.b64encode(encode_greeting(greeting)).decode(), **auth.headers}
+    return {GREETING_HEADER: greeting_text(greeting), **auth.headers}
+
+
+def greeting_text(greeting: Greeting) -> str:
+    """As it stands in a header."""
+    return base64.b64encode(encode_greeting(greeting)).decode()
+
+
+def read_greeting(text: str) -> Greeting:
+    """The greeting of a header. WireError when it is none."""
+    if len(text) > 2 * GREETING_BYTES_MAX:
+        raise WireError(f"a greeting of {len(text)} characters")
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise WireError(f"no base64: {error}") from None
+    return decode_greeting(data)

@@ -180,6 +180,25 @@ def test_both_dial_at_once_and_one_link_stays(seed: int) -> None:
     run(test)
 
 
+def test_a_peer_with_a_link_that_is_found_under_another_address() -> None:
+    """Its own link counts, and what waited for whoever answers there goes over it."""
+
+    async def test() -> None:
+        lesser, greater = await Node(1).start(), await Node(5).start()
+        greater.peers.send(lesser.ref, reply(1))
+        await until(lesser.got)
+        alias = greater.ref.address.replace("127.0.0.1", "localhost")
+        lesser.peers.send(Ref(bytes(16), alias, ANY_BOOT), reply(2))
+        await until(greater.got)
+        assert greater.peers.refusals.counts == {"crossed": 1}
+        assert lesser.lost() == greater.lost() == []
+        assert len(lesser.peers.peers()) == len(greater.peers.peers()) == 1
+        await lesser.stop()
+        await greater.stop()
+
+    run(test)
+
+
 def test_a_peer_that_lost_its_end_gets_a_new_link_and_what_waits() -> None:
     async def test() -> None:
         node = await Node(9, links=SMALL).start()
