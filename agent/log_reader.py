@@ -527,9 +527,8 @@ class LogReader:
 
     def close(self) -> None:
         """Saves what is known, and closes all files."""
-        if self._grown:
-            self._shape = None
-            self._save()
+        self._shape = None
+        self._save()
         for source in self._by_name.values():
             source.logs.close()
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from agent.journal import ORIGIN, Journal, JournalOptions
 from agent.journal import STORE as JOURNAL
+from agent.log_id import of_source
 from agent.log_reader import LogReader
 from agent.sources import Source, Sources
 from agent.streams import Streams
@@ -101,4 +102,4 @@ def _agent(
     start = None if newest.number == ORIGIN else newest.files
     path = str(Path(config.data_dir) / KNOWN_LOGS)
     reader = LogReader(sources, start, memory, path, journal.journal_id)
-    return Streams(config.name, journal, rng, can_run), reader
+    return Streams(config.name, journal, rng, can_run, of_source=of_source), reader

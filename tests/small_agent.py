@@ -36,7 +36,7 @@ from cbt.options import Options
 from job.plan import Plan
 from job.plan_book import ALWAYS, PlanBook
 from job.row_phase import RowPhase
-from job.watermark import Timing
+from job.settings import Settings
 from srt.automaton import WAKE, Instant, Ref, Stored, Write, WriteAt
 from srt.content import Content
 from srt.frame_messages import (
@@ -57,6 +57,8 @@ UP = Ref(b"u" * 16, "up", 1)
 CLOCK_US = 1_893_456_000_000_000
 """2030: no line of the tests is from the future."""
 ID = b"\x07" * 16
+PATIENT = Settings(delay_us=0, idle_us=3600 * 1_000_000, lateness_us=0)
+"""No file is idle, and nothing is late."""
 
 
 class Committed:
@@ -72,7 +74,7 @@ class Committed:
 class SmallRoot:
     """The root of one job."""
 
-    def __init__(self, key: bytes, plan: Plan, start_us: int = 0, timing: Timing | None = None) -> None:
+    def __init__(self, key: bytes, plan: Plan, start_us: int = 0, settings: Settings = PATIENT) -> None:
         self.key = key
         self.book = PlanBook()
         self.horizon_us = ALWAYS
@@ -80,10 +82,10 @@ class SmallRoot:
         self.answers: deque[Any] = deque()
         self.refused: list[str] = []
         self._assemblies = Assemblies(1 << 30, 1 << 30, 1)
-        self.change(plan, start_us, timing or Timing(0, 3_600_000_000, 0))
+        self.change(plan, start_us, settings)
 
-    def change(self, plan: Plan, start_us: int, timing: Timing) -> None:
-        revision = self.book.revised(start_us, plan, timing, own_feed=True)
+    def change(self, plan: Plan, start_us: int, settings: Settings = PATIENT) -> None:
+        revision = self.book.revised(start_us, plan, settings, own_feed=True)
         self.book = self.book.add(revision, ALWAYS)
 
     def news(self, clock_us: int, draining: bool = False) -> News:

@@ -14,13 +14,11 @@ from agent.sources import Source
 from agent.tail_options import TailOptions
 from elfstream.embedded import compile_plan
 from job.formats import find
-from job.watermark import Timing
 from tests.golden.test_truth import DATA, SETS
 from tests.golden.test_truth_followed import QUERIES, Writer, contents
 from tests.small_agent import SmallAgent, SmallRoot, content_of, truth_of
 
 SEED = 7
-TIMING = Timing(0, 3600 * 1_000_000, 0)
 
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the log sets of ../shared/data are not here")
 
@@ -33,7 +31,7 @@ def test_an_agent_sends_the_fold_of_its_logs(name: str, tmp_path: Path) -> None:
     source = Source("access", tuple(patterns), format, TailOptions(read_from="beginning"))
     plans = [compile_plan(sql, format) for sql in QUERIES.values()]
     keys = [query.encode().ljust(16, b"#") for query in QUERIES]
-    roots = [SmallRoot(key, plan, timing=TIMING) for key, plan in zip(keys, plans, strict=True)]
+    roots = [SmallRoot(key, plan) for key, plan in zip(keys, plans, strict=True)]
     growing = [
         Writer(tmp_path / f"web{number}", data, rng, True).steps() for number, data in enumerate(texts)
     ]

@@ -20,7 +20,6 @@ from job.formats import find
 from job.plan import Plan, Schema
 from job.sql import compile_sql
 from job.types import BIGINT, STRING
-from job.watermark import Timing
 from srt.frame_messages import Counters
 from tests.small_agent import SmallAgent, SmallRoot, content_of, truth_of
 
@@ -188,7 +187,7 @@ def test_bytes_that_are_gone_are_counted_whoever_reads(tmp_path: Path) -> None:
     panes, counters = truth_of(plan, source, [text])
     assert root.stream().counters == counters + Counters(lost_bytes=len(unread))
     assert content_of(root.stream()) == panes
-    root.change(plan, START_S // 10 * 10 * SECOND_US, Timing(0, 3600 * SECOND_US, 0))
+    root.change(plan, START_S // 10 * 10 * SECOND_US)
     agent.tell(root)
     agent.settle(4.0)
     # The second revision reads again, and the first fifty lines are not there any more.
@@ -208,7 +207,7 @@ def test_a_rotated_and_deleted_log_stays_open_until_it_is_released(tmp_path: Pat
     old.unlink()
     second = append(log, lines.take(10))
     agent.settle(20.0)
-    root.change(plan, (START_S - 60) // 10 * 10 * SECOND_US, Timing(0, 3600 * SECOND_US, 0))
+    root.change(plan, (START_S - 60) // 10 * 10 * SECOND_US)
     agent.tell(root)
     agent.settle(4.0)
     check(root, source, [first, second], plan, 2)
@@ -241,7 +240,7 @@ def test_lines_beyond_the_limit_are_one_reject_each_time(tmp_path: Path) -> None
     rest = append(log, b"zz\n" + lines.take(30))
     agent.settle(2.0)
     check(root, source, [text + b"z" * 9000 + rest], plan)
-    root.change(plan, (START_S - 60) // 10 * 10 * SECOND_US, Timing(0, 3600 * SECOND_US, 0))
+    root.change(plan, (START_S - 60) // 10 * 10 * SECOND_US)
     agent.tell(root)
     agent.settle(2.0)
     check(root, source, [text + b"z" * 9000 + rest], plan, 2)
@@ -261,7 +260,7 @@ def test_lines_from_the_future_are_rejected_in_every_reading(tmp_path: Path) -> 
     agent = SmallAgent(tmp_path, [source], [root])
     agent.settle(2.0)
     agent.now += 2 * 366 * 86400.0  # by now it would not lie in the future any more
-    root.change(plan, (START_S - 60) // 10 * 10 * SECOND_US, Timing(0, 3600 * SECOND_US, 0))
+    root.change(plan, (START_S - 60) // 10 * 10 * SECOND_US)
     agent.tell(root)
     agent.settle(2.0)
     panes, counters = truth_of(plan, source, [text])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent.driver import LogsThread
 from agent.journal import Journal, JournalOptions
@@ -31,10 +32,9 @@ from agent.stream_events import (
 )
 from agent.streams import Streams, StreamsOptions
 from cbt.memory import Memory
-from job.watermark import Timing
 from srt.automaton import WAKE, Instant, Stored, Write
-from tests.integration.test_logs_driver import KEY, SECOND_US, Lines, append, check, plan_of, source_of
-from tests.small_agent import CLOCK_US, ID, UP, SmallRoot
+from tests.integration.test_logs_driver import KEY, Lines, append, check, plan_of, source_of
+from tests.small_agent import CLOCK_US, ID, PATIENT, UP, SmallRoot
 
 PATIENCE_S = 60.0
 
@@ -80,9 +80,9 @@ def test_a_live_log_reaches_the_root_while_it_rotates(tmp_path: Path) -> None:
                     (tmp_path / f"access.log.{number}.gz").write_bytes(gzip.compress(old.read_bytes(), 1))
                     old.unlink()
 
-    root = SmallRoot(KEY, plan_of(), timing=Timing(0, 3600 * SECOND_US, 0))
+    root = SmallRoot(KEY, plan_of(), settings=replace(PATIENT, emit_us=20_000))
     journal = Journal(bytes(JournalOptions().file_bytes), ID, JournalOptions())
-    options = StreamsOptions(emit_s=0.02, settle_s=0.0)
+    options = StreamsOptions(settle_s=0.0)
     core = Streams("web1", journal, random.Random(1), rig.reader.sources.can_run, options, of_source)
     waiting: list[Any] = [rig.started, JobTold(KEY, root.news(CLOCK_US)), JobParent(KEY, UP)]
     writer = threading.Thread(target=write)

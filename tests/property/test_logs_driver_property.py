@@ -17,7 +17,6 @@ import pytest
 import zstandard
 
 from agent.stream_events import Shrink
-from job.watermark import Timing
 from tests.integration.test_logs_driver import (
     KEY,
     SECOND_US,
@@ -28,8 +27,6 @@ from tests.integration.test_logs_driver import (
     source_of,
 )
 from tests.small_agent import SmallAgent, SmallRoot, content_of, truth_of
-
-TIMING = Timing(0, 3600 * SECOND_US, 0)
 
 
 class Host:
@@ -93,11 +90,13 @@ class History:
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.rng = rng = random.Random(seed)
-        self.hosts = [Host(folder / f"web{number}", seed * 10 + number) for number in range(rng.choice([1, 2]))]
+        self.hosts = [
+            Host(folder / f"web{number}", seed * 10 + number) for number in range(rng.choice([1, 2]))
+        ]
         patterns = tuple(str(host.folder / "access.log*") for host in self.hosts)
         self.source = replace(source_of(folder), patterns=patterns)
         self.plan, self.starts = plan_of(), [0]
-        self.root = SmallRoot(KEY, self.plan, timing=TIMING)
+        self.root = SmallRoot(KEY, self.plan)
         self.agent = SmallAgent(
             folder,
             [self.source],
@@ -133,7 +132,7 @@ class History:
             case 10 if len(self.starts) < 3 and not self.is_past_lost:
                 second = START_S + max(one.lines.second for one in self.hosts) * rng.random()
                 self.starts.append(int(second) // 10 * 10 * SECOND_US)
-                self.root.change(self.plan, self.starts[-1], TIMING)
+                self.root.change(self.plan, self.starts[-1])
                 agent.tell(self.root)
             case 11 if host.plain():
                 # Held open for later revisions, so that only another start loses it.
