@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from elfstream.embedded import run_rows
 from elfstream.node import NodeCore, NodeOptions
 from elfstream.notice_board import HaveSources
 from elfstream.output import json_lines
+from elfstream.result import Result
 from job.plan import Plan, Schema
 from job.settings import JobSpec, Settings
 from master.finality import FinalityOptions
@@ -88,17 +90,19 @@ def rows_of(record: ResultRecord) -> Rows:
     return rows
 
 
-def one_shot(wanted: Plan, lines: Sequence[Line]) -> Rows:
-    """What `elfstream query` answers over these lines."""
+def one_shot(wanted: Plan, lines: Sequence[Line]) -> dict[int | None, Rows]:
+    """What `elfstream query` answers over these lines, by the start of the window."""
     fields = {
         one.name: Column.from_list(int(KINDS[one.name]), [getattr(line, one.name) for line in lines])
         for one in wanted.fields
     }
-    result = run_rows(wanted, [(fields, len(lines))] if lines else [])
-    names = [column.name for column in result.columns]
-    return [
-        [row[name] for name in names] for row in map(msgspec.json.decode, json_lines(result.columns, result))
-    ]
+    answer = run_rows(wanted, [(fields, len(lines))] if lines else [])
+    found = {}
+    for window in answer._windows:
+        part = Result(answer.columns, [window], answer.stats, "", "")
+        rows = map(msgspec.json.decode, json_lines(answer.columns, part))
+        found[window.start_us] = [[row[column.name] for column in answer.columns] for row in rows]
+    return found
 
 
 @dataclass
@@ -332,6 +336,7 @@ class NodeFleet:
 
     def problem(self) -> str:
         """What is not as it must be at the end; empty: nothing."""
+        truth = cache(lambda wanted: one_shot(wanted, self.lines))
         members = self.members()
         if len(members) < 3:
             return f"members {members}"
@@ -342,13 +347,20 @@ class NodeFleet:
             covered: set[int] = set()
             for (start, end), record in found.items():
                 lines = self.window(start or 0, 1 << 62 if end is None else end)
-                if rows_of(record) != one_shot(self.plan_of(record.plan), lines):
+                if rows_of(record) != truth(self.plan_of(record.plan)).get(start, []):
                     return f"{name} has other rows for the window at {start}, edition {record.edition}"
                 covered |= {id(line) for line in lines}
             if len(covered) != len(self.lines):
                 return f"{name}: {len(covered)} of {len(self.lines)} lines"
         histories = [self.reader(name).since(KEY, 0, 10_000) for name in members]
         return "" if all(one == histories[0] for one in histories) else "members differ"
+
+    def until_right(self, seconds: float) -> None:
+        """Goes on until nothing is wrong any more."""
+        until = self.world.now + seconds
+        while self.world.now < until and self.problem():
+            self.world.run(self.world.now + 1.0)
+        assert self.problem() == ""
 
     def plan_of(self, revision: int) -> Plan:
         leader = self.leader()

@@ -22,12 +22,10 @@ def run(fleet: NodeFleet, faults: int) -> None:
         world.at(fleet.begun_s + 1.0 + fleet.rng.random() * 10.0, fleet.fault)
     fleet.settle()
     fleet.run(WRITE_S + 10.0)
-    fleet.ask(StopJob(drain=True))
-    fleet.run(WRITE_S + 50.0, lambda: bool(fleet.answers) and fleet.problem() == "")
-    (view,) = fleet.answers
+    view = fleet.asked(StopJob(drain=True))
     assert isinstance(view, JobView)
     assert view.wanted == "stopped"
-    assert fleet.problem() == ""
+    fleet.until_right(40.0)
 
 
 @pytest.mark.parametrize("seed", range(3))
