@@ -1,7 +1,7 @@
 """Results as keys and values of the store `results`, and how they are read from other threads (docs/STATE.md).
 
 key 'i' index:u64                               place: where the record is
-key 't' start:u64 end:u64 edition:u32           record; start and end + 2^63, the newest edition of a window first
+key 't' start:u64 end:u64 edition:u32           record, newest edition first; start and end + 2^63, the endless start 0
 key 'm'                                         marker: how far the results here go without a gap
 key 'l'                                         ladder: what retention has to know
 key 'd'                                         index:u64 of the newest result that was kept long enough and dropped
@@ -72,9 +72,9 @@ def dropped_key(key: bytes) -> bytes:
 
 
 def _place(place: Place) -> bytes:
-    start = 0 if place.start_us is None else place.start_us
+    start = 0 if place.start_us is None else place.start_us + (1 << 63)
     end = NEVER_US if place.end_us is None else place.end_us
-    return _PLACE.pack(start + (1 << 63), end + (1 << 63), _EDITION_MAX - place.edition)
+    return _PLACE.pack(start, end + (1 << 63), _EDITION_MAX - place.edition)
 
 
 def puts(key: bytes, record: ResultRecord, encoded: bytes) -> list[Put | Delete]:
@@ -84,15 +84,16 @@ def puts(key: bytes, record: ResultRecord, encoded: bytes) -> list[Put | Delete]
 
 
 def before(key: bytes, start_us: int) -> Delete:
-    """Of the records of all windows that start before."""
-    first = key + b"t"
-    return Delete(first, first + min(max(start_us + (1 << 63), 0), (1 << 64) - 1).to_bytes(8, "big"))
+    """Of the records of all windows that start before; the endless one stays."""
+    table = key + b"t"
+    start = min(max(start_us + (1 << 63), 1), (1 << 64) - 1)
+    return Delete(table + (1).to_bytes(8, "big"), table + start.to_bytes(8, "big"))
 
 
 def older_editions(key: bytes, edition: int) -> Delete:
     """Of the records of the endless window before that edition."""
     first = record_key(key, Place(None, None, edition - 1))
-    return Delete(first, key + b"t" + _PLACE.pack(1 << 63, NEVER_US + (1 << 63), _EDITION_MAX) + b"\0")
+    return Delete(first, key + b"t" + _PLACE.pack(0, NEVER_US + (1 << 63), _EDITION_MAX) + b"\0")
 
 
 def everything(key: bytes) -> Delete:
@@ -156,27 +157,41 @@ class StoredResults:
     ) -> list[ResultRecord]:
         """O(records returned and skipped)."""
         table = key + b"t"
-        first = table if from_us is None else before(key, from_us).last
+        first, behind_endless = table, before(key, -(1 << 63)).last
         last = table + b"\xff" * 9 if to_us is None else before(key, to_us).last
         found: list[ResultRecord] = []
         if after is not None:
             window = _place(after)[:16]
             if editions:
                 found += self._editions(table + window, after.edition, status, limit)
-            first = max(first, table + window + b"\xff" * 5)
+            first = table + window + b"\xff" * 5
         while len(found) < limit:
             some = self._store.scan(STORE, first, last, 1)
             if not some:
                 break
-            name, encoded = some[0]
+            name = some[0][0]
+            if from_us is not None and behind_endless <= name < before(key, from_us).last:
+                first = before(key, from_us).last
+                continue
             window = name[: len(table) + 16]
             if editions:
                 found += self._editions(window, 0, status, limit - len(found))
             else:
-                record = _RECORD.decode(encoded)
-                found += [record] if status in (None, record.status) else []
+                found += self._latest(window, status)
             first = window + b"\xff" * 5
         return found
+
+    def _latest(self, window: bytes, status: str | None) -> list[ResultRecord]:
+        """The latest edition of a window that has the status, if there is one."""
+        first, last = window, window + b"\xff" * 5
+        count = 1
+        while some := self._store.scan(STORE, first, last, count):
+            for _, encoded in some:
+                record = _RECORD.decode(encoded)
+                if status in (None, record.status):
+                    return [record]
+            first, count = some[-1][0] + b"\0", SCAN_KEYS
+        return []
 
     def _editions(self, window: bytes, after: int, status: str | None, limit: int) -> list[ResultRecord]:
         """The editions of a window behind one, ascending."""
