@@ -240,3 +240,14 @@ def test_what_a_store_lacks_is_known_after_a_start() -> None:
     again.give(WAKE)
     asks = [one.message for one in again.out if isinstance(one, Send)]
     assert asks == [AskResults(KEY, 3, 0)]
+
+
+def test_one_write_is_on_its_way_and_the_next_windows_are_finished_meanwhile() -> None:
+    core = Results(KEY, ResultsOptions())
+    now = Instant(0.0, 0)
+    (first,) = core.published((window(1, 0), window(2, 10)), now)
+    wrote = core.handle(finish(first, Memory(Budget())), now, [], Settings(), 0)
+    assert [type(effect) for effect in wrote] == [Write, Finish]
+    assert core.handle(finish(wrote[1], Memory(Budget())), now, [], Settings(), 0) == []
+    stored = core.handle(Stored(wrote[0].token), now, [], Settings(), 0)
+    assert [type(effect) for effect in stored] == [ResultsStored, Write]
