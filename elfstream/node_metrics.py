@@ -23,7 +23,7 @@ def of_threads(thread: CoreThread, stores: Stores, links: PeerLinks, budget: Bud
     values: dict[str, Any] = {
         "start_time_seconds": STARTED_S,
         "memory_bytes": budget.used_bytes,
-        "spill_bytes": budget.spilled_bytes,
+        "spilled_bytes_total": budget.spilled_bytes,
         "peers": len(peers),
         "link_sent_bytes_total": sent,
         "link_received_bytes_total": received,
@@ -31,7 +31,7 @@ def of_threads(thread: CoreThread, stores: Stores, links: PeerLinks, budget: Bud
         "core_events_total": thread.handled,
         "core_busy_seconds_total": thread.busy_s,
         "core_backlog": thread.backlog,
-        "disk_writes_total": stores.stored + stores.failed + stores.waiting,
+        "disk_writes_total": stores.stored,
         "disk_syncs_total": stores.syncs,
         "disk_failures_total": stores.failed,
     }

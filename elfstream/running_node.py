@@ -266,8 +266,16 @@ class RunningNode:
         return await self._questions.ask(key, request)
 
     async def published(self, key: bytes, index: int) -> None:
-        while await asyncio.to_thread(self.results.last_index, key) <= index:
-            await self._bell.heard(key)
+        while True:
+            # Listens before it looks, or what comes in between is missed.
+            heard = asyncio.ensure_future(self._bell.heard(key))
+            try:
+                await asyncio.sleep(0)
+                if await asyncio.to_thread(self.results.last_index, key) > index:
+                    return
+                await heard
+            finally:
+                heard.cancel()
 
     def jobs(self) -> Sequence[JobNotice]:
         return self._core.board.jobs()
