@@ -121,7 +121,12 @@ class RunningNode:
 
     async def _faces(self, ref: Ref, listener: socket.socket) -> None:
         security = Security(self.config.security)
-        options = ApiOptions(name=self.config.name, token=security.token, client_tls=security.client_tls)
+        options = ApiOptions(
+            name=self.config.name,
+            token=security.token,
+            certificates=security.peer_auth.certificate_required,
+            client_tls=security.client_tls,
+        )
         self._api = HttpApi(self, options, tables())
         greeting = Greeting(VERSION_LEAST, VERSION, ref, self.config.fleet)
         self._links = PeerLinks(

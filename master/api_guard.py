@@ -157,7 +157,7 @@ class Guard:
         if rule == "open":
             return await asyncio.wait_for(handler(request), self._options.request_s)
         self._check_host(request)
-        self._check_token(request)
+        self._check_access(request)
         if rule == "stream":
             return await handler(request)
         if self.requests >= self._options.requests_max:
@@ -169,16 +169,25 @@ class Guard:
         finally:
             self.requests -= 1
 
-    def _check_token(self, request: web.Request) -> None:
-        if not self._options.token:
+    def _check_access(self, request: web.Request) -> None:
+        """Whoever asks knows the token or has a certificate of the fleet's authority, if the fleet has either."""
+        options = self._options
+        if not options.token and not options.certificates:
+            return
+        if options.certificates and request.get_extra_info("peercert"):
             return
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         given = token.strip().encode("utf-8", "surrogateescape")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(given, self._options.token.encode()):
-            detail = "the token is wrong" if token else "this fleet asks for a token"
-            headers = {"WWW-Authenticate": 'Bearer realm="elfstream"'}
-            advice = "Send Authorization: Bearer TOKEN, with the token of the fleet."
-            raise Problem("unauthorized", detail, field="Authorization", advice=advice, headers=headers)
+        known = hmac.compare_digest(given, options.token.encode())
+        if options.token and known and scheme.lower() == "bearer":
+            return
+        if not options.token:
+            advice = "Show one that the fleet's authority made (curl: --cert, --key)."
+            raise Problem("unauthorized", "this fleet asks for a certificate", advice=advice)
+        detail = "the token is wrong" if token else "this fleet asks for a token"
+        headers = {"WWW-Authenticate": 'Bearer realm="elfstream"'}
+        advice = "Send Authorization: Bearer TOKEN, with the token of the fleet."
+        raise Problem("unauthorized", detail, field="Authorization", advice=advice, headers=headers)
 
     def _check_host(self, request: web.Request) -> None:
         """Pages of others must not reach a node through the browser of somebody who may: neither by a form that is sent here
@@ -187,7 +196,7 @@ class Guard:
         foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("Host")
         if request.method not in _SAFE and (foreign or request.headers.get("Sec-Fetch-Site") == "cross-site"):
             raise Problem("forbidden", f"a page of {str(origin)[:100]} may not change anything here", field="Origin")
-        closed = self._options.token or self._options.client_tls is not None
+        closed = self._options.token or self._options.certificates
         if not closed and not self._is_ours(request.headers.get("Host", "")):
             advice = "Use the address itself, or give the fleet a token."
             raise Problem("forbidden", "without a token a node answers only by its address", field="Host", advice=advice)

@@ -14,6 +14,9 @@ class ApiOptions:
     """Of this node, for people."""
     token: str = ""
     """Whoever asks has to bring it; empty: nobody has to. Nodes bring it to each other."""
+    certificates: bool = False
+    """A certificate of the fleet's authority does as well as the token; without a token it is needed. The server's context
+    asks for certificates and verifies them (CERT_OPTIONAL: pages and probes are open to all)."""
     client_tls: ssl.SSLContext | None = None
     """How other nodes are asked; None: without TLS."""
     webhook_secret: bytes = b""

@@ -24,7 +24,7 @@ class ProblemKind(NamedTuple):
 
 KINDS: dict[str, ProblemKind] = {
     "invalid": ProblemKind(400, "A part of the request has no sound value"),
-    "unauthorized": ProblemKind(401, "The token of the fleet is missing or wrong"),
+    "unauthorized": ProblemKind(401, "The token or certificate of the fleet is missing or wrong"),
     "forbidden": ProblemKind(403, "The request comes from a page or a host name that is not this node's"),
     "not-found": ProblemKind(404, "There is nothing at this address"),
     "unknown": ProblemKind(404, "There is no such job, agent or node"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import socket
+import ssl
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -264,6 +265,8 @@ class MemoryReader(StoredResults):
 class Running:
     """Nodes of a fleet with their HTTP servers; to be used in `async with`."""
 
+    server_tls: ssl.SSLContext | None = None
+
     def __init__(
         self, count: int = 1, options: ApiOptions | None = None, tables: Mapping[str, Any] | None = None
     ) -> None:
@@ -284,7 +287,7 @@ class Running:
             self.made(api.app)
             runner = web.AppRunner(api.app, access_log=None, shutdown_timeout=5.0)
             await runner.setup()
-            await web.SockSite(runner, listening).start()
+            await web.SockSite(runner, listening, ssl_context=self.server_tls).start()
             self.apis.append(api)
             self.runners.append(runner)
         return self
@@ -299,7 +302,8 @@ class Running:
         """For further routes."""
 
     def url(self, number: int = 0) -> str:
-        return f"http://{self.fleet.nodes[number].ref.address}"
+        scheme = "http" if self.server_tls is None else "https"
+        return f"{scheme}://{self.fleet.nodes[number].ref.address}"
 
     async def kill(self, number: int) -> None:
         await self.runners[number].cleanup()
