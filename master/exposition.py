@@ -37,7 +37,7 @@ def _escaped(text: str) -> str:
 def _number(value: float) -> str:
     if isnan(value):
         return "NaN"
-    return ("+Inf" if value > 0 else "-Inf") if isinf(value) else repr(value)
+    return ("+Inf" if value > 0 else "-Inf") if isinf(value) else repr(value + 0)  # True is 1
 
 
 def label_name(text: str) -> str:

@@ -34,9 +34,11 @@ def test_what_is_given_is_shown_in_order() -> None:
         "lines_rejected_total": {("access", "time"): 2},
         "memory_bytes": 2**40,
         "job_window_lag_seconds": {"hot": 0.25},
+        "ready": True,
     }
     text = render(values)
     assert _sound(text) == [
+        "elfstream_ready 1",
         'elfstream_lines_rejected_total{source="access",reason="time"} 2',
         "elfstream_memory_bytes 1099511627776",
         'elfstream_job_window_lag_seconds{job="hot"} 0.25',
