@@ -6,6 +6,8 @@ import pytest
 
 from agent.streams import Streams
 from job.plan_book import NEVER_US
+from master.requests import RemoveJob, SubmitJob
+from tests.sim.cut_fleet import PLANS
 from tests.sim.fleet_of_nodes import NodeFleet, simulate
 from tests.sim.job_watch import Broken
 from tests.sim.node_faults import KINDS, Shape, shape_of
@@ -56,6 +58,32 @@ def test_a_job_whose_notice_was_lost_everywhere_comes_back() -> None:
         fleet.world.boot(process)
     assert not any(fleet.core(name).board.jobs() for name in fleet.here())  # type: ignore[union-attr]
     fleet.wait(fleet.known, 30.0, "known again")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_job_removed_behind_a_partition_is_gone_everywhere(seed: int) -> None:
+    """Whoever was cut off hears of it when it is back; the name may be used again."""
+    fleet = NodeFleet(seed, Shape())
+    world, (key,) = fleet.world, fleet.keys
+    names = fleet.here()
+    leader = fleet.leader_of(key)
+    away = set(fleet.rng.sample([name for name in names if name != leader], 2))
+    world.network.partition(away, set(names) - away)
+    world.run(world.now + 3.0)
+    fleet.ask(key, RemoveJob())
+    world.run(world.now + 4.0)
+    world.network.heal()
+
+    def gone() -> bool:
+        cores = [core for name in names if (core := fleet.core(name))]
+        return not any(
+            core.board.jobs() or core.leads(key) or (core.agent is not None and key in core.agent.jobs)
+            for core in cores
+        )
+
+    fleet.wait(gone, 30.0, "gone")
+    fleet.ask(key, SubmitJob(fleet.spec(key, PLANS[1]), PLANS[1]))
+    fleet.wait(fleet.known, 30.0, "made again")
 
 
 def test_the_simulation_notices_a_wrong_watermark() -> None:
