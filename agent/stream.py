@@ -105,17 +105,14 @@ class Stream:
                 ready.append(piece)
         return ready
 
-    def acknowledged(self, number: int, now_s: float) -> bool:
-        """A piece is committed, and so are all before it. False: it is none of ours any more."""
-        if all(piece.number != number for piece in self.pieces):
-            return False
+    def acknowledged(self, number: int, now_s: float) -> None:
+        """One of its pieces is committed, and so are all before it."""
         while True:
             piece = self.pieces.popleft()
             self.acked = piece.end
             if piece.number == number:
                 break
         self.heard_s, self.solo = now_s, False
-        return True
 
     def silent_since(self) -> float | None:
         """Since when an answer is due; None: nothing is on its way."""

@@ -35,8 +35,6 @@ class Job:
     marks: SourceWatermark = field(default_factory=lambda: SourceWatermark(Timing()))
     timing: Timing | None = None
     streams: dict[StreamId, Stream] = field(default_factory=dict)
-    numbers: dict[int, Stream] = field(default_factory=dict)
-    """Streams by the numbers of their pieces."""
     asking: list[SyncRequest] = field(default_factory=list)
     emit_s: float = 0.5
     refused: dict[int, tuple[str, float]] = field(default_factory=dict)
@@ -45,6 +43,13 @@ class Job:
     def reads(self, file: bytes) -> bool:
         """Whether lines of the file go into the job. O(revisions)."""
         return any(self.of_source(row_plan(known.plan).source, file) for known in self.book.revisions)
+
+    def stream_of(self, number: int) -> Stream | None:
+        """The stream that waits for what becomes of a piece; None: nobody does any more. O(streams)."""
+        for stream in self.streams.values():
+            if any(piece.number == number for piece in stream.pieces):
+                return stream
+        return None
 
     def proposal(self, stream: Stream, journal: Journal) -> tuple[int, int]:
         """A7: the greatest cut before everything the revision wants."""

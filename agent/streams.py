@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from agent.errors import JournalFull
+from agent.errors import JournalFull, OptionsError
 from agent.journal import ORIGIN, Journal
 from agent.journal_format import Cut
 from agent.stream import Piece, State, Stream
@@ -59,6 +59,8 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class StreamsOptions:
+    """Of all streams of an agent. Raises OptionsError naming everything that is wrong."""
+
     advance_bytes_max: int = 64 * MIB
     fold_bytes_max: int = 64 * MIB
     folds_max: int = 2
@@ -69,6 +71,16 @@ class StreamsOptions:
     """After a start nothing is let go for so long, as jobs may not have been heard of."""
     retry_s: float = 1.0
     """Before a write that failed, or a cut for which there was no room, is tried again."""
+
+    def __post_init__(self) -> None:
+        wrong = [f"{name} must be positive" for name in _POSITIVE if getattr(self, name) <= 0]
+        if self.settle_s < 0:
+            wrong.append("settle_s must not be negative")
+        if wrong:
+            raise OptionsError("; ".join(wrong))
+
+
+_POSITIVE = ("advance_bytes_max", "fold_bytes_max", "folds_max", "silence_s", "retry_s")
 
 
 class Streams:
@@ -231,7 +243,7 @@ class Streams:
                 if at.latest_us is not None and not at.finished and job.reads(name):
                     job.marks.lines(name, at.latest_us, int(self._now.s * 1e6))
         for stream in [stream for stream in job.streams if stream.revision not in book.feeds]:
-            self._drop(job, stream)
+            del job.streams[stream]
         job.refused = {feed: why for feed, why in job.refused.items() if feed in book.feeds}
         for feed in book.feeds:
             problem = self._can_run(row_plan(book.fed_by(feed)[0].plan))
@@ -240,10 +252,6 @@ class Streams:
                 job.refused.setdefault(feed, (problem, -NEVER))
             elif stream not in job.streams:
                 job.streams[stream] = Stream(stream)
-
-    def _drop(self, job: Job, stream: StreamId) -> None:
-        gone = job.streams.pop(stream)
-        job.numbers = {number: known for number, known in job.numbers.items() if known is not gone}
 
     def _say_refused(self, job: Job) -> None:
         """The root is told again and again, as any message may be lost, until the revision is gone."""
@@ -267,13 +275,13 @@ class Streams:
     def _heard(self, job: Job, message: Any) -> None:
         if isinstance(message, Ack):
             for number in message.numbers:
-                stream = job.numbers.pop(number, None)
+                stream = job.stream_of(number)
                 if stream is not None:
                     stream.acknowledged(number, self._now.s)
         elif isinstance(message, Nack):
             for number in message.numbers:
-                stream = job.numbers.pop(number, None)
-                if stream is not None and any(piece.number == number for piece in stream.pieces):
+                stream = job.stream_of(number)
+                if stream is not None:
                     self._ask(job, stream)
         elif isinstance(message, Synced):
             for answer in message.answers:
@@ -353,7 +361,6 @@ class Streams:
                 self._ask(job, stream)
                 return
             piece.sent_s = self._now.s
-            job.numbers[piece.number] = stream
             self._out += [JobUp(job.key, part) for part in messages_of(frame)]
 
     def _catch_up(self, job: Job, stream: Stream) -> None:

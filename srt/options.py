@@ -35,7 +35,7 @@ class RingOptions:
     """Joins that wait while this node is joining itself."""
 
     def __post_init__(self) -> None:
-        problems = _below(self, _RING_LEAST)
+        problems = below(self, _RING_LEAST)
         if self.leaf_size % 2 or self.leaf_size >= REFS_MAX:
             problems.append(f"leaf_size {self.leaf_size} is odd, or does not fit into a message of {REFS_MAX} nodes")
         if self.quarantine_s < 2 * self.lease_s:
@@ -88,7 +88,7 @@ class TreeOptions:
     trees_max: int = 100_000
 
     def __post_init__(self) -> None:
-        problems = _below(self, _TREE_LEAST)
+        problems = below(self, _TREE_LEAST)
         if self.child_lease_s < self.lease_s:
             problems.append(f"child_lease_s {self.child_lease_s} is below lease_s {self.lease_s}")
         if self.cast_attempts_max > 255 or self.declines_max > 255:
@@ -137,7 +137,7 @@ class LinkOptions:
     """A sender that waits for credit for so long tells what it has sent, in case some of it was lost."""
 
     def __post_init__(self) -> None:
-        problems = _below(self, _LINK_LEAST)
+        problems = below(self, _LINK_LEAST)
         for small, large in (
             ("quantum_bytes", "job_bytes_max"),
             ("job_bytes_max", "queued_bytes_max"),
@@ -208,7 +208,7 @@ class DirectoryOptions:
     """Entries of these kinds are stored."""
 
     def __post_init__(self) -> None:
-        problems = _below(self, _DIRECTORY_LEAST)
+        problems = below(self, _DIRECTORY_LEAST)
         if self.sends < self.fanout:
             problems.append(f"sends {self.sends} is below fanout {self.fanout}")
         if self.push_s > self.again_s:
@@ -240,7 +240,8 @@ _DIRECTORY_LEAST: dict[str, float] = {
 }
 
 
-def _below(options: object, least: dict[str, float]) -> list[str]:
+def below(options: object, least: dict[str, float]) -> list[str]:
+    """What is wrong with fields that have a least value."""
     return [
         f"{name} is {getattr(options, name)}, below {bound}"
         for name, bound in least.items()

@@ -31,6 +31,7 @@ from srt.frame_messages import (
 )
 from srt.frames import Assemblies, WholeFrame, joined
 from srt.in_flight import InFlight, Source
+from srt.options import below
 
 MIB = 1 << 20
 
@@ -69,6 +70,8 @@ class FreeChildren(NamedTuple):
 
 @dataclass(frozen=True)
 class ReducerOptions:
+    """Of one vertex. Raises OptionsError naming everything that is wrong."""
+
     hold_s: float = 0.02
     """How long the first frame waits for others to be merged with."""
     frame_bytes_max: int = 64 * MIB
@@ -91,6 +94,27 @@ class ReducerOptions:
     """Of their frames."""
     syncs_max: int = 200_000
     sync_keep_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        problems = below(self, _LEAST)
+        if self.forget_after_s <= self.hold_s:
+            problems.append(f"forget_after_s {self.forget_after_s} is not above hold_s {self.hold_s}")
+        if problems:
+            raise OptionsError("; ".join(problems))
+
+
+_LEAST: dict[str, float] = {
+    "hold_s": 0.0,
+    "frame_bytes_max": 1,
+    "burst_bytes": 1,
+    "pending_bytes_max": 1,
+    "pending_max": 1,
+    "again_s": 0.0,
+    "senders_max": 1,
+    "begun_bytes_max": 1,
+    "syncs_max": 1,
+    "sync_keep_s": 0.01,
+}
 
 
 @dataclass
@@ -405,6 +429,11 @@ class Reducer:
     def check(self) -> None:
         """Raises AssertionError unless the limits hold and the books agree."""
         self._flight.check()
+        if len(self._flight) > max(1, self.options.pending_max):
+            raise AssertionError(f"{len(self._flight)} frames are on their way, at most {self.options.pending_max}")
+        box = self._outbox
+        if len(box.sources) > 1 and box.content.held_bytes > self.options.frame_bytes_max:
+            raise AssertionError(f"the outbox has {box.content.held_bytes} bytes, at most {self.options.frame_bytes_max}")
         if len(self._flight) > 1 and self._flight.size > self.options.pending_bytes_max:
             raise AssertionError(
                 f"{self._flight.size} bytes are on their way, at most {self.options.pending_bytes_max}"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agent.errors import OptionsError
 from agent.journal import FIRST, STRIDE, Journal, JournalOptions
 from agent.journal_format import FilePosition
 from agent.stream_events import (
@@ -303,3 +304,10 @@ def test_a_start_asks_where_to_go_on() -> None:
     again.length = 4
     again.open(FIRST)
     assert ranges(again.read()) == [(0, 1, False)]
+
+
+def test_options_are_checked_together() -> None:
+    with pytest.raises(OptionsError) as error:
+        StreamsOptions(silence_s=0.0, folds_max=0)
+    for wrong in ("folds_max must be positive", "silence_s must be positive"):
+        assert wrong in str(error.value)

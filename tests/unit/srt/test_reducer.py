@@ -149,7 +149,7 @@ def test_solo_frames_go_alone_but_not_before_what_came_earlier_of_their_stream()
 
 
 def test_it_ships_when_all_live_children_have_reported() -> None:
-    vertex = Vertex(hold_s=100.0)
+    vertex = Vertex(hold_s=100.0, forget_after_s=200.0)
     vertex.core.handle(ChildrenChanged(frozenset(CHILDREN[:2])), vertex.instant)
     assert vertex.give(CHILDREN[0], frame(1, {stream(0): (0, 1)})) == []
     assert vertex.give(CHILDREN[0], frame(2, {stream(0): (1, 2)})) == []
@@ -157,7 +157,7 @@ def test_it_ships_when_all_live_children_have_reported() -> None:
 
 
 def test_it_ships_at_the_size_limit() -> None:
-    vertex = Vertex(hold_s=100.0, frame_bytes_max=4000)
+    vertex = Vertex(hold_s=100.0, forget_after_s=200.0, frame_bytes_max=4000)
     shipped = []
     for number in range(60):
         groups = {f"/page{number}{n}": 1 for n in range(10)}
@@ -440,3 +440,10 @@ def test_remembered_syncs_are_bounded() -> None:
 def test_a_refusal_of_a_plan_is_passed_on() -> None:
     message = Refused(2, AGENTS[0], "no such field")
     assert Vertex().hear(message, CHILDREN[0]) == [Send(UP, message)]
+
+
+def test_options_are_checked_together() -> None:
+    with pytest.raises(OptionsError) as error:
+        ReducerOptions(hold_s=40.0, pending_max=0)
+    for wrong in ("hold_s 40.0", "pending_max is 0, below 1"):
+        assert wrong in str(error.value)
