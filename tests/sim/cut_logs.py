@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 from agent.journal_format import FilePosition, Positions
@@ -36,6 +37,17 @@ class LogFile:
     finished: bool = False
     deleted: int = 0
     """Lines at the front that are gone."""
+    written_s: list[float] = field(default_factory=list)
+    """When each line was appended, as far as `append` did it."""
+
+    def append(self, line: Line, now_s: float) -> None:
+        self.lines.append(line)
+        self.written_s.append(now_s)
+
+    def rested(self, seconds: float, now_s: float) -> bool:
+        """Whether nothing was appended for so long, once or until now, since its first line."""
+        times = [*self.written_s, now_s]
+        return any(after - before >= seconds for before, after in pairwise(times))
 
 
 class Logs:

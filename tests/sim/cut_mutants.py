@@ -1,29 +1,42 @@
 """The cut protocol with one rule switched off: each must make some seed fail, or the rule is not needed.
 
-`RARE` are those that few seeds notice; tests of the cores hold them. `EXACT` are those without which results stay right and
-only take longer.
+`EXACT` are those without which results stay right and only cost more; `cost` says what.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from agent.journal import Journal
 from agent.stream import Stream
+from agent.stream_job import Job
 from agent.streams import Streams
-from job.plan_book import NEVER_US, PlanBook
-from master.committed import Committed
+from job.plan_book import NEVER_US, PlanBook, PlanBookError, Revision
+from job.watermark import SourceWatermark
+from master.commit_group import CommitGroup
+from master.committed import Committed, StreamState, WindowPublished
+from master.entries import FINAL, PlanEntry, Publish, Reg, decode_entry
+from master.finality import Finality
 from master.group_commit import Tail, Verdict
+from master.group_events import Propose
+from master.group_leader import Leadership
 from master.root import Root
-from srt.automaton import Send
-from srt.frame_messages import Ack, Nack, Span, StreamId
+from srt.automaton import Instant, Send
+from srt.frame_messages import LIVE, Ack, Nack, News, Span, StreamId, Sync, Synced
 from srt.frames import WholeFrame
 from srt.reducer import Reducer
+from tests.sim.cut_job import JobSide
+from tests.sim.cut_logs import Driver
 
 Patch = pytest.MonkeyPatch
+
+
+# R: the root judges
 
 
 def _accepting(patch: Patch, fits: Callable[[int, int], bool]) -> None:
@@ -47,6 +60,61 @@ def r1_overlap(patch: Patch) -> None:
 
 def r1_gaps(patch: Patch) -> None:
     _accepting(patch, lambda start, following: start >= following)
+
+
+def r1_repeats_refused(patch: Patch) -> None:
+    judge = Tail.judge
+
+    def judged(tail: Tail, spans: Iterable[Span]) -> Verdict:
+        verdict = judge(tail, spans)
+        return Verdict.REFUSE if verdict is Verdict.DUPLICATE else verdict
+
+    patch.setattr(Tail, "judge", judged)
+
+
+def r2_synced_before_commit(patch: Patch) -> None:
+    def at_once(root: Root, sender: Any, message: Sync) -> list[Any]:
+        return [Send(sender, Synced(tuple(root._open(request) for request in message.requests)))]
+
+    patch.setattr(Root, "_sync", at_once)
+
+
+def r3_lanes_apart(patch: Patch) -> None:
+    """A live lane of which nothing is committed begins where it is proposed the last time, whatever history said."""
+    register, ask = Committed._register, Root._open
+
+    def registered(state: Committed, entry: Reg) -> Any:
+        known = state.streams.get(StreamId(entry.revision, entry.agent, LIVE))
+        if known is None or known.next != known.start:
+            return register(state, entry)
+        start = max(entry.split, entry.start)
+        state.streams[StreamId(entry.revision, entry.agent, LIVE)] = StreamState(
+            start, start, -1, known.watermark_us, known.counters
+        )
+        return []
+
+    def opened(root: Root, request: Any) -> Any:
+        known = root._tail.stream(request.stream)
+        if request.stream.lane == LIVE and known is not None and known.next == known.start:
+            start = max(request.split, request.start)
+            if start != known.start:
+                root._tail.open.entries.append(
+                    Reg(
+                        request.stream.revision,
+                        request.stream.agent,
+                        request.name,
+                        request.start,
+                        request.split,
+                    )
+                )
+                root._tail.streams[request.stream] = StreamState(start, start, -1, None, known.counters)
+        return ask(root, request)
+
+    patch.setattr(Committed, "_register", registered)
+    patch.setattr(Root, "_open", opened)
+
+
+# V: vertices merge
 
 
 def v1_unlike(patch: Patch) -> None:
@@ -74,6 +142,62 @@ def v1_unlike(patch: Patch) -> None:
     )
 
 
+def _vertices(patch: Patch, **options: Any) -> None:
+    real = JobSide.reducer_options.fget
+    assert real is not None
+    patch.setattr(JobSide, "reducer_options", property(lambda job: replace(real(job), **options)))
+
+
+def v2_no_hold_time(patch: Patch) -> None:
+    _vertices(patch, hold_s=1e6, forget_after_s=2e6)
+
+
+def v2_at_once(patch: Patch) -> None:
+    _vertices(patch, hold_s=0.0)
+
+
+def v2_no_size(patch: Patch) -> None:
+    take = Reducer._frame
+
+    def unlimited(vertex: Reducer, sender: Any, frame: WholeFrame, now_s: float) -> list[Any]:
+        options = vertex.options
+        vertex.options = replace(options, frame_bytes_max=1 << 40)
+        try:
+            return take(vertex, sender, frame, now_s)
+        finally:
+            vertex.options = options
+
+    patch.setattr(Reducer, "_frame", unlimited)
+
+
+def v3_no_repeats(patch: Patch) -> None:
+    def attach(vertex: Reducer, parent: Any, now_s: float) -> list[Any]:
+        vertex.parent, vertex._solo = parent, True
+        return []
+
+    patch.setattr(Reducer, "_attach", attach)
+
+
+def v4_nothing_forgotten(patch: Patch) -> None:
+    patch.setattr(Reducer, "_forget", lambda vertex, more: [])
+
+
+def v5_sync_overtakes(patch: Patch) -> None:
+    sync = Reducer._sync
+
+    def at_once(vertex: Reducer, sender: Any, message: Sync, now_s: float) -> list[Any]:
+        if vertex.parent is None:
+            return sync(vertex, sender, message, now_s)
+        sync(vertex, sender, message, now_s)
+        waiting, vertex._syncs = vertex._syncs, []
+        return [Send(vertex.parent, Sync(tuple(waiting)))]
+
+    patch.setattr(Reducer, "_sync", at_once)
+
+
+# A: agents
+
+
 def a1_not_durable(patch: Patch) -> None:
     add = Stream.add
 
@@ -88,8 +212,67 @@ def a2_no_silence(patch: Patch) -> None:
     patch.setattr(Stream, "silent_since", lambda stream: None)
 
 
+def a3_no_repeats(patch: Patch) -> None:
+    patch.setattr(Stream, "again", lambda stream: True)
+
+
 def a4_mark_of_the_frontier(patch: Patch) -> None:
     patch.setattr(Streams, "_old_mark", lambda streams, job, cut: streams._mark(job))
+
+
+def a5_late_lines_dropped(patch: Patch) -> None:
+    spec = Job.spec
+
+    def strict(job: Job, stream: Stream, frontier: int, deliver: bool = True) -> Any:
+        made = spec(job, stream, frontier, deliver)
+        mark = stream.watermark_us
+        if (
+            mark is None
+            or mark >= NEVER_US
+            or not stream.live
+            or job.book.fed_by(stream.id.revision)[0].pane_us == 0
+        ):
+            return made
+        pane_us = job.book.fed_by(stream.id.revision)[0].pane_us
+        return made._replace(closed_us=max(made.closed_us, mark - mark % pane_us))
+
+    patch.setattr(Job, "spec", strict)
+
+
+def a6_future(patch: Patch) -> None:
+    patch.setattr("job.watermark.AHEAD_MAX_US", 1 << 60)
+    patch.setattr("agent.stream_job.AHEAD_MAX_US", 1 << 60)
+
+
+def a6_never_idle(patch: Patch) -> None:
+    def reach(source: SourceWatermark, last: Any, now_us: int, clock_us: int) -> int:
+        files = [file.largest_us for file in source._files.values()]
+        return min(min(files, default=last.largest_us), clock_us + 5_000_000) - source._timing.delay_us
+
+    patch.setattr(SourceWatermark, "_read_us", reach)
+
+
+def a6_not_announced(patch: Patch) -> None:
+    patch.setattr(SourceWatermark, "announced", lambda source, watermark_us: None)
+
+
+def a6_waits_for_itself(patch: Patch) -> None:
+    patch.setattr(Committed, "has_lines", lambda state, feed, agent: True)
+
+
+def a8_shed(patch: Patch) -> None:
+    advance = Driver.advance
+
+    def shedding(driver: Driver, ask: Any) -> Any:
+        done = advance(driver, ask)
+        driver.trees.update({key: ([], 0) for key in done.overfull})
+        return done._replace(overfull=frozenset())
+
+    patch.setattr(Driver, "advance", shedding)
+
+
+def a8_no_credit(patch: Patch) -> None:
+    patch.setattr(Stream, "has_room", property(lambda stream: True))
 
 
 def a7_no_horizon(patch: Patch) -> None:
@@ -108,6 +291,9 @@ def a7_no_horizon(patch: Patch) -> None:
     patch.setattr(Streams, "_let_go", without)
 
 
+# C: plans change
+
+
 def c1_by_pane(patch: Patch) -> None:
     def panes(book: PlanBook, feed: int) -> tuple[int, int]:
         ranges = [(one.start_us, book.end_us(one.number)) for one in book.fed_by(feed)]
@@ -115,6 +301,218 @@ def c1_by_pane(patch: Patch) -> None:
         return (min(first for first, _ in some), max(end for _, end in some)) if some else (0, 0)
 
     patch.setattr(PlanBook, "panes", panes)
+
+
+def c2_no_horizon(patch: Patch) -> None:
+    check = PlanBook._check_order
+    patch.setattr(
+        PlanBook,
+        "_check_order",
+        lambda book, revision, last, horizon_us: check(book, revision, last, -NEVER_US),
+    )
+
+
+def c3_old_streams_again(patch: Patch) -> None:
+    """A plan that was there before is fed by the streams that it had then."""
+    revised = PlanBook.revised
+
+    def reopened(book: PlanBook, start_us: int, plan: Any, *args: Any, **more: Any) -> Revision:
+        made = revised(book, start_us, plan, *args, **more)
+        same = [one for one in book.revisions if one.plan == plan and one.feed != made.feed]
+        if not same:
+            return made
+        return msgspec.structs.replace(made, feed=same[-1].feed, pane_us=same[-1].pane_us)
+
+    patch.setattr(PlanBook, "revised", reopened)
+    patch.setattr(PlanBook, "_check_feed", lambda book, revision: None)
+
+
+def c4_told_before_commit(patch: Patch) -> None:
+    news = Root.news
+
+    def hasty(root: Root, now: Instant, known_version: int = -1, known_history: int = -1) -> News:
+        told = news(root, now, known_version, known_history)
+        groups = [group for group in (root._tail.sent, root._tail.open) if group is not None]
+        plans = [one for group in groups for one in group.entries if isinstance(one, PlanEntry)]
+        if not plans:
+            return told
+        try:
+            book = root.committed.book.add(plans[0].revision, root.committed.plan_horizon_us)
+        except PlanBookError:
+            return told
+        return msgspec.structs.replace(told, book=book, version=book.version)
+
+    patch.setattr(Root, "news", hasty)
+
+
+def c5_no_lateness(patch: Patch) -> None:
+    first = Revision.first_open
+    patch.setattr(Revision, "first_open", lambda revision, mark: first(revision, mark + revision.lateness_us))
+
+
+def c5_closed_at_once(patch: Patch) -> None:
+    close = PlanBook.close
+    patch.setattr(PlanBook, "close", lambda book, horizon_us: close(book, NEVER_US))
+
+
+def c6_refusals_ignored(patch: Patch) -> None:
+    patch.setattr(Root, "_refused", lambda root, message: [])
+
+
+# F: what is final
+
+
+def f1_one_agent_is_enough(patch: Patch) -> None:
+    def reach(state: Committed, feed: int) -> int | None:
+        marks = [state.agent_reach(feed, agent) for agent, on in state.roster.items() if on]
+        return max([mark for mark in marks if mark is not None], default=None)
+
+    patch.setattr(Committed, "reach", reach)
+
+
+def f1_history_ignored(patch: Patch) -> None:
+    def reach(state: Committed, feed: int, agent: bytes) -> int | None:
+        live = state.streams.get(StreamId(feed, agent, LIVE))
+        return None if live is None else live.watermark_us
+
+    patch.setattr(Committed, "agent_reach", reach)
+
+
+def f2_shown_before_commit(patch: Patch) -> None:
+    handle = Root.handle
+
+    def showing(root: Root, event: Any, now: Instant) -> list[Any]:
+        effects = handle(root, event, now)
+        proposed = [data for one in effects if isinstance(one, Propose) for data in one.data]
+        for entry in map(decode_entry, proposed):
+            if isinstance(entry, Publish):
+                key = (entry.start_us, entry.end_us)
+                owner = root.committed.window_owner(key)
+                if owner is not None:
+                    tables, lines = root.committed.window_tables(owner, key)
+                    effects.append(
+                        WindowPublished(
+                            root.committed.index, *key, entry.count, entry.status, entry.agents, entry.missing, owner,
+                            tables, lines,
+                        )
+                    )  # fmt: skip
+        return effects
+
+    patch.setattr(Root, "handle", showing)
+
+
+def f3_late_lines_unseen(patch: Patch) -> None:
+    mark = Committed._mark
+
+    def marked(state: Committed, key: Any) -> None:
+        known = state.windows.get(key)
+        if known is None or known.status != FINAL:
+            mark(state, key)
+
+    patch.setattr(Committed, "_mark", marked)
+
+
+def f3_too_late_taken(patch: Patch) -> None:
+    patch.setattr(
+        Committed,
+        "_drop_reason",
+        lambda state, pane: None if state.book.keeps(pane.revision, pane.start_us) else "outside",
+    )
+    spec = Job.spec
+
+    def open_for_ever(*args: Any) -> Any:
+        return spec(*args)._replace(closed_us=-NEVER_US)
+
+    patch.setattr(Job, "spec", open_for_ever)
+
+
+def f4_no_waiting(patch: Patch) -> None:
+    patch.setattr(Finality, "_started", lambda finality, now_s: True)
+
+
+def f4_stays_forgotten(patch: Patch) -> None:
+    advance = Committed._advance
+
+    def advanced(state: Committed, span: Span) -> None:
+        on = state.roster[span.stream.agent]
+        advance(state, span)
+        state.roster[span.stream.agent] = on
+
+    patch.setattr(Committed, "_advance", advanced)
+
+
+def f5_no_end_of_time(patch: Patch) -> None:
+    mark = Streams._mark
+
+    def marked(streams: Streams, job: Job) -> int | None:
+        drained, job.drained_from = job.drained_from, None
+        found = mark(streams, job)
+        job.drained_from = drained
+        return found
+
+    patch.setattr(Streams, "_mark", marked)
+
+
+# G: the group
+
+
+def g1_no_majority(patch: Patch) -> None:
+    patch.setattr(Leadership, "committable", lambda leading: max(leading._group.commit, leading._log.stored))
+
+
+def g1_vote_for_anybody(patch: Patch) -> None:
+    """Whatever the candidate lacks."""
+    asked: Callable[..., Any] = CommitGroup._asked
+
+    def flattered(group: CommitGroup, sender: Any, ask: Any) -> None:
+        asked(group, sender, msgspec.structs.replace(ask, last_epoch=1 << 40, last_index=1 << 40))
+
+    patch.setattr(CommitGroup, "_asked", flattered)
+
+
+def g1_no_promise(patch: Patch) -> None:
+    """What a member promised is not remembered: it votes twice, and follows older leaders."""
+    asked: Callable[..., Any] = CommitGroup._asked
+
+    def free(group: CommitGroup, sender: Any, ask: Any) -> None:
+        group.log.set_meta(voted=b"")
+        asked(group, sender, ask)
+
+    patch.setattr(CommitGroup, "_asked", free)
+
+
+def g1_answer_before_durable(patch: Patch) -> None:
+    write: Callable[..., Any] = CommitGroup.write
+
+    def hasty(group: CommitGroup, changes: Any, then: Any = None) -> None:
+        write(group, changes)
+        group.log.stored = group.log.last
+        if then is not None:
+            then()
+
+    patch.setattr(CommitGroup, "write", hasty)
+
+
+def g2_leads_on(patch: Patch) -> None:
+    patch.setattr(Leadership, "lease_until", lambda leading, now_s: float("inf"))
+
+
+def g3_all_at_once(patch: Patch) -> None:
+    """Members change together, whether the new ones have caught up or not."""
+    steer = Leadership.steer
+
+    def hasty(leading: Leadership, now_s: float) -> None:
+        wanted = {ref.id for ref in leading.wanted}
+        members = {member.id for member in leading._log.members}
+        settled = leading.established and leading._log.members_index <= leading._group.commit
+        if settled and wanted and wanted != members:
+            refs = list(leading.wanted)
+            leading._keep_learners(members, [ref for ref in refs if ref.id not in members], now_s)
+            leading._change_members(refs, now_s)
+        else:
+            steer(leading, now_s)
+
+    patch.setattr(Leadership, "steer", hasty)
 
 
 def r2_ack_before_commit(patch: Patch) -> None:
@@ -125,6 +523,13 @@ def r2_ack_before_commit(patch: Patch) -> None:
         return effects or [Send(sender, Ack((frame.number,)))]
 
     patch.setattr(Root, "_frame", at_once)
+
+
+def g4_frames_of_any_history(patch: Patch) -> None:
+    judge = Root._frame
+    patch.setattr(
+        Root, "_frame", lambda root, sender, frame: judge(root, sender, frame._replace(history=root.history))
+    )
 
 
 def g4_history_ignored(patch: Patch) -> None:
@@ -160,18 +565,77 @@ def no_solo(patch: Patch) -> None:
     patch.setattr(Stream, "again", merged)
 
 
-MUTANTS: dict[str, Callable[[Patch], None]] = {
-    "R1: overlapping pieces accepted": r1_overlap,
-    "R1: gaps accepted": r1_gaps,
-    "V1: unlike ranges merged, and nothing goes solo": v1_unlike,
-    "A1: sent before the cut is durable": a1_not_durable,
-    "A2: no SYNC after silence": a2_no_silence,
-    "A4: old pieces carry the newest watermark": a4_mark_of_the_frontier,
-    "A7: the horizon is ignored": a7_no_horizon,
-    "C1: panes change hands at E": c1_by_pane,
+class Mutant(NamedTuple):
+    off: Callable[[Patch], None]
+    found: int = 0
+    """A seed that notices: the tests begin there."""
+    changes: tuple[tuple[str, Any], ...] = ()
+    """What is special about the runs that can notice."""
+
+
+LATE = (("late", True),)
+RECOVERED = (("recover", True), ("group", False), ("plan_changes", 6))
+MUTANTS: dict[str, Mutant] = {
+    "R1: overlapping pieces accepted": Mutant(r1_overlap),
+    "R1: gaps accepted": Mutant(r1_gaps),
+    "R2: acknowledged before the commit": Mutant(r2_ack_before_commit),
+    "R2: SYNC answered before the commit": Mutant(r2_synced_before_commit),
+    "R3: the lanes are not registered together": Mutant(r3_lanes_apart, 0, (("split", True),)),
+    "V1: unlike ranges merged, and nothing goes solo": Mutant(v1_unlike),
+    "V2: no hold time": Mutant(v2_no_hold_time),
+    "V2: no size limit": Mutant(v2_no_size, 0, (("chunked", True),)),
+    "V4: nothing is forgotten": Mutant(v4_nothing_forgotten, 0, (("forgetful", True),)),
+    "A1: sent before the cut is durable": Mutant(a1_not_durable),
+    "A2: no SYNC after silence": Mutant(a2_no_silence),
+    "A4: old pieces carry the newest watermark": Mutant(a4_mark_of_the_frontier),
+    "A5: agents drop what is late": Mutant(a5_late_lines_dropped, 0, LATE),
+    "A6: lines from the future move the watermark": Mutant(
+        a6_future, 0, (("late", True), ("brief", False), ("agents", 1), ("future", 0.05))
+    ),
+    "A6: files are never idle": Mutant(a6_never_idle, 0, (("quiet", True),)),
+    "A6: nothing is announced to who has no lines": Mutant(a6_not_announced, 0, (("quiet", True),)),
+    "A6: who has no lines waits for itself": Mutant(a6_waits_for_itself, 0, (("quiet", True),)),
+    "A7: the horizon is ignored": Mutant(a7_no_horizon),
+    "A8: what finds no memory is shed": Mutant(a8_shed),
+    "A8: no credit": Mutant(a8_no_credit),
+    "F1: one agent is enough": Mutant(f1_one_agent_is_enough),
+    "F1: a history lane is not waited for": Mutant(
+        f1_history_ignored, 0, (("split", True), ("plan_changes", 4))
+    ),
+    "F2: shown before it is committed": Mutant(f2_shown_before_commit),
+    "F3: late lines make no new edition": Mutant(f3_late_lines_unseen, 0, LATE),
+    "F3: lines beyond the lateness are taken": Mutant(
+        f3_too_late_taken, 0, (("late", True), ("hopeless", True))
+    ),
+    "F4: nobody is waited for at the start": Mutant(f4_no_waiting, 0, (("early", True),)),
+    "F4: who comes back stays forgotten": Mutant(f4_stays_forgotten, 0, (("late", False),)),
+    "F5: a drained agent's time does not end": Mutant(f5_no_end_of_time),
+    "C1: panes change hands at E": Mutant(c1_by_pane),
+    "C2: plans may reach behind the horizon": Mutant(
+        c2_no_horizon, 0, (("brief", True), ("plan_changes", 4))
+    ),
+    "C3: an old plan gets its old streams": Mutant(c3_old_streams_again, 0, (("plan_changes", 4),)),
+    "C4: told before it is committed": Mutant(c4_told_before_commit, 0, (("plan_changes", 4),)),
+    "C5: revisions close at once": Mutant(c5_closed_at_once),
+    "C5: revisions close without lateness": Mutant(c5_no_lateness, 0, LATE),
+    "C6: refusals are ignored": Mutant(c6_refusals_ignored),
+    "G1: committed without a majority": Mutant(g1_no_majority, 0, (("group", True),)),
+    "G1: whoever asks is elected": Mutant(g1_vote_for_anybody, 0, (("group", True),)),
+    "G1: promises are forgotten": Mutant(g1_no_promise, 0, (("group", True),)),
+    "G1: answered before it is durable": Mutant(g1_answer_before_durable, 0, (("group", True),)),
+    "G2: a leader without followers leads on": Mutant(
+        g2_leads_on, 0, (("group", True), ("apart", True), ("faults", 0))
+    ),
+    "G3: members change all at once": Mutant(g3_all_at_once, 0, (("group", True),)),
+    "G4: agents ignore the history": Mutant(g4_history_ignored, 0, RECOVERED),
+    "G4: frames of another history are taken": Mutant(g4_frames_of_any_history, 0, RECOVERED),
 }
-RARE: dict[str, Callable[[Patch], None]] = {
-    "R2: acknowledged before the commit": r2_ack_before_commit,
-    "G4: the history number is ignored": g4_history_ignored,
+EXACT: dict[str, Callable[[Patch], None]] = {
+    "NACK ignored": nack_ignored,
+    "nothing goes solo": no_solo,
+    "R1: repeats are refused": r1_repeats_refused,
+    "V2: frames go on at once": v2_at_once,
+    "V3: vertices repeat nothing": v3_no_repeats,
+    "A3: agents repeat nothing": a3_no_repeats,
+    "V5: SYNC overtakes the outbox": v5_sync_overtakes,
 }
-EXACT: dict[str, Callable[[Patch], None]] = {"NACK ignored": nack_ignored, "nothing goes solo": no_solo}

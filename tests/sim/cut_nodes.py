@@ -17,17 +17,24 @@ from cbt.budget import Budget
 from cbt.options import Options
 from job.plan import Plan
 from job.plan_book import PlanBook
-from master.committed import Committed
 from master.group_events import Committed as LogCommitted
 from master.group_events import Propose
+from master.group_messages import Lineage
 from master.root import Root, RootOptions
 from srt.automaton import NEVER, WAKE, Instant, Received, Ref, Send, Stored, StoreFailed, Wake
 from srt.frame_messages import Ack, Nack, News, Synced
 from srt.reducer import ChildrenChanged, ParentChanged, Reducer, ReducerOptions
 from tests.sim.single_log import SingleLog
 
-JOB = b"j" * 16
+JOBS = (b"j" * 16, b"k" * 16)
+SECOND = "b."
+"""How the addresses of the second job's nodes begin."""
 LEASE_S = 1.0
+
+
+def job_of(address: str) -> int:
+    """Which job a vertex or a master belongs to."""
+    return int(address.startswith(SECOND))
 
 
 class Ping(NamedTuple):
@@ -46,12 +53,14 @@ class SetParent(NamedTuple):
 class NeedParent(NamedTuple):
     """Effect: the parent is silent."""
 
+    job: int
+
 
 class Node:
     """What all nodes do: ping the parent, know the children by their pings."""
 
-    def __init__(self, ref: Ref) -> None:
-        self.ref = ref
+    def __init__(self, ref: Ref, job: int) -> None:
+        self.ref, self.job = ref, job
         self.parent: Ref | None = None
         self.news: News | None = None
         self._heard_s = -NEVER
@@ -94,7 +103,7 @@ class Node:
         else:
             effects = []
         if self.parent is None:
-            return [*effects, NeedParent()]
+            return [*effects, NeedParent(self.job)]
         return [*effects, Send(self.parent, self._ping())]
 
     def _learn(self, news: News, now: Instant) -> list[Any]:
@@ -155,56 +164,74 @@ def _with_book(news: News, book: PlanBook | None) -> News:
     )
 
 
-class AgentNode(Node):
+class AgentPlace(Node):
+    """An agent's place in the tree of one job."""
+
+    def __init__(self, ref: Ref, job: int, streams: Streams) -> None:
+        super().__init__(ref, job)
+        self.key, self.streams = JOBS[job], streams
+
+    def core(self, event: Any, now: Instant) -> list[Any]:
+        if isinstance(event, Received) and isinstance(event.message, Ack | Nack | Synced):
+            return self.streams.handle(JobHeard(self.key, event.message), now)
+        return []
+
+    def attached(self, now: Instant) -> list[Any]:
+        return self.streams.handle(JobParent(self.key, self.parent), now)
+
+    def told(self, news: News, now: Instant) -> list[Any]:
+        return self.streams.handle(JobTold(self.key, news), now)
+
+
+class AgentNode:
     """An agent; its driver is the world."""
 
     def __init__(
         self,
         ref: Ref,
-        name: str,
+        jobs: int,
         data: bytes,
         fresh_id: bytes,
         can_run: Callable[[Plan], str | None],
         rng: random.Random,
         options: StreamsOptions,
     ) -> None:
-        super().__init__(ref)
+        self.ref = ref
         self.checked: set[int] = set()
         """Cuts that the world has looked at."""
-        self.streams = Streams(name, Journal(data, fresh_id, JournalOptions.tiny()), rng, can_run, options)
+        journal = Journal(data, fresh_id, JournalOptions.tiny())
+        self.streams = Streams(ref.address, journal, rng, can_run, options)
+        self.places = [AgentPlace(ref, job, self.streams) for job in range(jobs)]
 
     @property
-    def core_wake_at(self) -> float:
-        return self.streams.wake_at
+    def wake_at(self) -> float:
+        return min(self.streams.wake_at, *(place.wake_at for place in self.places))
 
-    def core(self, event: Any, now: Instant) -> list[Any]:
+    def handle(self, event: Any, now: Instant) -> list[Any]:
         if isinstance(event, Received):
-            if not isinstance(event.message, Ack | Nack | Synced):
-                return []
-            event = JobHeard(JOB, event.message)
-        return self._out(self.streams.handle(event, now))
+            effects = self.places[job_of(event.sender.address)].handle(event, now)
+        elif isinstance(event, SetParent):
+            effects = self.places[job_of(event.parent.address)].handle(event, now)
+        elif isinstance(event, Wake):
+            due = [place for place in self.places if place.wake_at <= now.s]
+            effects = [effect for place in due for effect in place.handle(event, now)]
+            effects += self.streams.handle(event, now) if self.streams.wake_at <= now.s else []
+        else:
+            effects = self.streams.handle(event, now)
+        return [out for effect in effects for out in self._out(effect)]
 
-    def attached(self, now: Instant) -> list[Any]:
-        return self._out(self.streams.handle(JobParent(JOB, self.parent), now))
-
-    def told(self, news: News, now: Instant) -> list[Any]:
-        return self._out(self.streams.handle(JobTold(JOB, news), now))
-
-    def _out(self, effects: list[Any]) -> list[Any]:
-        return [
-            Send(self.parent, effect.message)
-            if isinstance(effect, JobUp) and self.parent is not None
-            else effect
-            for effect in effects
-            if not (isinstance(effect, JobUp) and self.parent is None)
-        ]
+    def _out(self, effect: Any) -> list[Any]:
+        if not isinstance(effect, JobUp):
+            return [effect]
+        parent = self.places[JOBS.index(effect.job)].parent
+        return [] if parent is None else [Send(parent, effect.message)]
 
 
 class VertexNode(Node):
     """An inner vertex."""
 
     def __init__(self, ref: Ref, options: ReducerOptions) -> None:
-        super().__init__(ref)
+        super().__init__(ref, job_of(ref.address))
         self.reducer = Reducer(ref, Budget(), options, Options.tiny())
 
     @property
@@ -221,24 +248,51 @@ class VertexNode(Node):
         return self.reducer.handle(ChildrenChanged(children), now)
 
 
-class RootNode(Node):
-    """A group of one."""
+Watcher = Callable[["MasterNode", Lineage, LogCommitted, list[Any]], None]
+"""Called after each entry that a master applied: of which log it is, and what followed."""
+
+
+class MasterNode(Node):
+    """Where a root may be."""
+
+    root: Root
+
+    @property
+    def lineage(self) -> Lineage:
+        """Of its log."""
+        raise NotImplementedError
+
+    @property
+    def leads(self) -> bool:
+        return self.root.leading
+
+    @property
+    def rank(self) -> tuple[Any, ...]:
+        """The greater of two that lead is the one that others obey."""
+        return (self.root.history, self.root.epoch)
+
+
+class RootNode(MasterNode):
+    """A group of one, on `single_log`."""
 
     def __init__(
         self,
         ref: Ref,
         log: SingleLog,
         options: RootOptions,
-        committed: Callable[[Committed, list[Any]], None],
+        committed: Watcher,
     ) -> None:
-        """`committed` is called after each entry that was applied, with the effects."""
-        super().__init__(ref)
+        super().__init__(ref, job_of(ref.address))
         self._committed = committed
         budget = Budget()
         self.log = log
         state, self._replay = log.recover(budget)
         self.root = Root(ref, budget, options, Options.tiny(), state)
         self._ping_at_s = 0.0
+
+    @property
+    def lineage(self) -> Lineage:
+        return Lineage(self.log.history, b"")
 
     @property
     def core_wake_at(self) -> float:
@@ -260,7 +314,7 @@ class RootNode(Node):
         for one in events:
             done = self.root.handle(one, now)
             if isinstance(one, LogCommitted):
-                self._committed(self.root.committed, done)
+                self._committed(self, self.lineage, one, done)
             effects += done
         effects += self.log.maybe_snapshot(self.root.committed) if self.root.leading else []
         return [self.log.append(effect) if isinstance(effect, Propose) else effect for effect in effects]

@@ -29,6 +29,7 @@ class SingleLog:
         self._token = 0
         self._waiting: dict[int, list[bytes]] = {}
         self._snapshot_at = 0
+        self.history = int.from_bytes(disk.durable.get(HISTORY, b"\x01"), "big")
 
     def recover(self, budget: Budget) -> tuple[Committed, list[LogCommitted | Leading]]:
         """The state of the last snapshot and the events that lead from there to now."""
@@ -41,9 +42,8 @@ class SingleLog:
             if key[:1] == ENTRY
         ]
         self._length = max([state.index, *(entry.at for entry in entries)])
-        history = int.from_bytes(self._disk.durable.get(HISTORY, b"\x01"), "big")
         later = [entry for entry in entries if entry.at > state.index]
-        return state, [*later, Leading(Lineage(history, bytes(8)), self._epoch)]
+        return state, [*later, Leading(Lineage(self.history, bytes(8)), self._epoch)]
 
     def append(self, effect: Propose) -> Write:
         self._token += 1

@@ -52,6 +52,8 @@ class Process:
     crash_chance: float = 0.0
     """As that of the world, for this process alone."""
     clock_ahead_us: int = 0
+    service_s: float = 0.0
+    """How long each event keeps it busy."""
     inbox: deque[Any] = field(default_factory=deque)
     wake_at: float = NEVER
 
@@ -173,6 +175,9 @@ class World:
                     check(process)
             for told in self.handled:
                 told(process, event)
+            if process.service_s and process.core is not None:
+                process.paused_until = max(process.paused_until, self.now + process.service_s)
+                self.at(process.paused_until, lambda: self._drain(process))
 
     def _carry_out(self, process: Process, effect: Any) -> None:
         if isinstance(effect, Send):
@@ -237,7 +242,8 @@ class World:
         def wake() -> None:
             if process.boot == boot and process.core is not None and process.wake_at == when:
                 process.wake_at = NEVER
-                self.give(process, WAKE)
+                if WAKE not in process.inbox:
+                    self.give(process, WAKE)
 
         self.at(when, wake)
 
