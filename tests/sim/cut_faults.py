@@ -57,6 +57,8 @@ class Shape:
     """Lines that are later than the allowed lateness: only that they are counted is checked."""
     brief: bool = False
     """Windows are closed soon, so that the horizon moves; nobody is forgotten."""
+    dying: bool = False
+    """Masters crash again and again."""
     apart: bool = False
     """The leader is cut off from its group, and from nobody else, for ten seconds."""
 
@@ -81,6 +83,7 @@ def shape_of(seed: int, **changes: Any) -> Shape:
         "quiet": rng.random() < 0.2,
         "hopeless": rng.random() < 0.05,
         "brief": rng.random() < 0.3,
+        "dying": rng.random() < 0.1,
     }
     drawn["late"] = drawn["late"] or drawn["hopeless"]
     return Shape(**{**drawn, **changes})
@@ -94,6 +97,11 @@ class Faults:
     rng: random.Random
     jobs: list[JobSide]
     ended_s: float | None
+
+    @property
+    def chance(self) -> float:
+        """That a master dies, per effect, when nothing special happens to it."""
+        return 0.004 if self.shape.dying and self.ended_s is None else 0.0
 
     @property
     def masters(self) -> list[Process]:
@@ -129,7 +137,7 @@ class Faults:
         elif kind == "root":
             some_master = rng.choice(self.masters)
             some_master.crash_chance = 0.1
-            world.after(seconds, lambda: setattr(some_master, "crash_chance", 0.0))
+            world.after(seconds, lambda: setattr(some_master, "crash_chance", self.chance))
         elif kind == "effects":
             world.crash_chance = 0.01
             world.after(seconds, self.no_crashes)
@@ -226,7 +234,7 @@ class Faults:
     def no_crashes(self) -> None:
         self.world.crash_chance = 0.0
         for process in self.masters:
-            process.crash_chance = 0.0
+            process.crash_chance = self.chance
 
     def set_pace(self, processes: Iterable[Process], service_s: float) -> None:
         for process in processes:

@@ -113,6 +113,12 @@ class Fleet(Faults):
             self._read(process, effect)
         elif isinstance(effect, WindowPublished) and isinstance(process.core, MasterNode):
             self.jobs[process.core.job].shown(effect, process.core.lineage)
+            if self.chance and self.rng.random() < 0.1 and process.core.leads:
+                boot = process.boot
+                self.world.after(
+                    self.rng.random() * 0.002,
+                    lambda: self.down(process, 0.2 + self.rng.random()) if process.boot == boot else None,
+                )
         elif isinstance(effect, Release) and not self.shape.recover:
             self.boxes[process.address].logs.delete_before(effect.files)
 
@@ -189,6 +195,7 @@ class Fleet(Faults):
             world.at(begin_s + rng.random() * (shape.faults_until_s - begin_s), self.fault)
         for _ in range(shape.plan_changes):
             world.at(3.0 + rng.random() * (shape.faults_until_s - 3.0), self.some_change)
+        world.at(2.0, self.no_crashes)
         if shape.slow:
             world.at(2.0, lambda: self.set_pace(self.masters, SERVICE_S))
         if shape.apart:

@@ -182,7 +182,9 @@ class GroupNode(MasterNode):
                 parent = self.ref if self.tree.root else None
                 waiting[:0] = self.reducer.handle(ParentChanged(parent), now)
             elif isinstance(effect, NewsHere):
-                self.news = _News.decode(effect.news)
+                known, self.news = self.news, _News.decode(effect.news)
+                if known is None or known.version != self.news.version:
+                    out += self.spread()
             elif isinstance(effect, OfJob):
                 out.append(effect.effect)
             else:

@@ -25,9 +25,9 @@ from master.finality import Finality
 from master.group_commit import Tail, Verdict
 from master.group_events import Propose
 from master.group_leader import Leadership
-from master.root import Root
+from master.root import Root, Spread
 from srt.automaton import Instant, Send
-from srt.frame_messages import LIVE, Ack, Nack, News, Span, StreamId, Sync, Synced
+from srt.frame_messages import LIVE, Ack, Nack, Span, StreamId, Sync, Synced
 from srt.frames import WholeFrame
 from srt.reducer import Reducer
 from tests.sim.cut_job import JobSide
@@ -327,22 +327,24 @@ def c3_old_streams_again(patch: Patch) -> None:
     patch.setattr(PlanBook, "_check_feed", lambda book, revision: None)
 
 
-def c4_told_before_commit(patch: Patch) -> None:
-    news = Root.news
+def c4_spread_before_commit(patch: Patch) -> None:
+    handle = Root.handle
 
-    def hasty(root: Root, now: Instant, known_version: int = -1, known_history: int = -1) -> News:
-        told = news(root, now, known_version, known_history)
-        groups = [group for group in (root._tail.sent, root._tail.open) if group is not None]
-        plans = [one for group in groups for one in group.entries if isinstance(one, PlanEntry)]
-        if not plans:
-            return told
-        try:
-            book = root.committed.book.add(plans[0].revision, root.committed.plan_horizon_us)
-        except PlanBookError:
-            return told
-        return msgspec.structs.replace(told, book=book, version=book.version)
+    def hasty(root: Root, event: Any, now: Instant) -> list[Any]:
+        effects = handle(root, event, now)
+        proposed = [data for one in effects if isinstance(one, Propose) for data in one.data]
+        for entry in map(decode_entry, proposed):
+            if isinstance(entry, PlanEntry):
+                try:
+                    book = root.committed.book.add(entry.revision, root.committed.plan_horizon_us)
+                except PlanBookError:
+                    continue
+                effects.append(
+                    Spread(msgspec.structs.replace(root.news(now), book=book, version=book.version))
+                )
+        return effects
 
-    patch.setattr(Root, "news", hasty)
+    patch.setattr(Root, "handle", hasty)
 
 
 def c5_no_lateness(patch: Patch) -> None:
@@ -574,6 +576,7 @@ class Mutant(NamedTuple):
 
 
 LATE = (("late", True),)
+DYING = (("group", True), ("dying", True))
 RECOVERED = (("recover", True), ("group", False), ("plan_changes", 6))
 MUTANTS: dict[str, Mutant] = {
     "R1: overlapping pieces accepted": Mutant(r1_overlap),
@@ -602,7 +605,9 @@ MUTANTS: dict[str, Mutant] = {
     "F1: a history lane is not waited for": Mutant(
         f1_history_ignored, 0, (("split", True), ("plan_changes", 4))
     ),
-    "F2: shown before it is committed": Mutant(f2_shown_before_commit),
+    "F2: shown before it is committed": Mutant(
+        f2_shown_before_commit, 0, (("dying", True), ("endless", True))
+    ),
     "F3: late lines make no new edition": Mutant(f3_late_lines_unseen, 0, LATE),
     "F3: lines beyond the lateness are taken": Mutant(
         f3_too_late_taken, 0, (("late", True), ("hopeless", True))
@@ -615,14 +620,14 @@ MUTANTS: dict[str, Mutant] = {
         c2_no_horizon, 0, (("brief", True), ("plan_changes", 4))
     ),
     "C3: an old plan gets its old streams": Mutant(c3_old_streams_again, 0, (("plan_changes", 4),)),
-    "C4: told before it is committed": Mutant(c4_told_before_commit, 0, (("plan_changes", 4),)),
+    "C4: spread before it is committed": Mutant(c4_spread_before_commit, 0, (("plan_changes", 4),)),
     "C5: revisions close at once": Mutant(c5_closed_at_once),
     "C5: revisions close without lateness": Mutant(c5_no_lateness, 0, LATE),
     "C6: refusals are ignored": Mutant(c6_refusals_ignored),
-    "G1: committed without a majority": Mutant(g1_no_majority, 0, (("group", True),)),
-    "G1: whoever asks is elected": Mutant(g1_vote_for_anybody, 0, (("group", True),)),
-    "G1: promises are forgotten": Mutant(g1_no_promise, 0, (("group", True),)),
-    "G1: answered before it is durable": Mutant(g1_answer_before_durable, 0, (("group", True),)),
+    "G1: committed without a majority": Mutant(g1_no_majority, 0, DYING),
+    "G1: whoever asks is elected": Mutant(g1_vote_for_anybody, 0, DYING),
+    "G1: promises are forgotten": Mutant(g1_no_promise, 0, DYING),
+    "G1: answered before it is durable": Mutant(g1_answer_before_durable, 0, DYING),
     "G2: a leader without followers leads on": Mutant(
         g2_leads_on, 0, (("group", True), ("apart", True), ("faults", 0))
     ),

@@ -20,7 +20,7 @@ from job.plan_book import PlanBook
 from master.group_events import Committed as LogCommitted
 from master.group_events import Propose
 from master.group_messages import Lineage
-from master.root import Root, RootOptions
+from master.root import Root, RootOptions, Spread
 from srt.automaton import NEVER, WAKE, Instant, Received, Ref, Send, Stored, StoreFailed, Wake
 from srt.frame_messages import Ack, Nack, News, Synced
 from srt.reducer import ChildrenChanged, ParentChanged, Reducer, ReducerOptions
@@ -120,7 +120,12 @@ class Node:
         elif news.book is None:
             return []
         self.news = news
-        return self.told(news, now)
+        fresh = old is None or (news.history, news.version) != (old.history, old.version)
+        return self.told(news, now) + (self.spread() if fresh else [])
+
+    def spread(self) -> list[Any]:
+        """What is new goes down at once; who misses it hears of it in the next PONG."""
+        return [] if self.news is None else [Send(child, Pong(self.news)) for child in sorted(self._children)]
 
     def _pinged(self, sender: Ref, ping: Ping, now: Instant) -> list[Any]:
         before = set(self._children)
@@ -317,7 +322,15 @@ class RootNode(MasterNode):
                 self._committed(self, self.lineage, one, done)
             effects += done
         effects += self.log.maybe_snapshot(self.root.committed) if self.root.leading else []
-        return [self.log.append(effect) if isinstance(effect, Propose) else effect for effect in effects]
+        return [out for effect in effects for out in self._out(effect)]
+
+    def _out(self, effect: Any) -> list[Any]:
+        if isinstance(effect, Propose):
+            return [self.log.append(effect)]
+        if isinstance(effect, Spread):
+            self.news = effect.news
+            return self.spread()
+        return [effect]
 
     def current_news(self, ping: Ping, now: Instant) -> News | None:
         return self.root.news(now, ping.version, ping.history) if self.root.leading else None
