@@ -432,8 +432,8 @@ class Reducer:
         if len(self._flight) > max(1, self.options.pending_max):
             raise AssertionError(f"{len(self._flight)} frames are on their way, at most {self.options.pending_max}")
         box = self._outbox
-        if len(box.sources) > 1 and box.content.held_bytes > self.options.frame_bytes_max:
-            raise AssertionError(f"the outbox has {box.content.held_bytes} bytes, at most {self.options.frame_bytes_max}")
+        if len(box.sources) > 1 and box.content.held_bytes > 2 * self.options.frame_bytes_max:
+            raise AssertionError(f"the outbox has {box.content.held_bytes} bytes, over twice {self.options.frame_bytes_max}")
         if len(self._flight) > 1 and self._flight.size > self.options.pending_bytes_max:
             raise AssertionError(
                 f"{self._flight.size} bytes are on their way, at most {self.options.pending_bytes_max}"

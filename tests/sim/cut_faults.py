@@ -47,6 +47,8 @@ class Shape:
     """Each run is a chunk of its own, and frames are cut small."""
     skewed: bool = False
     """Clocks differ, and jump by minutes."""
+    clock_behind_s: float = 0.0
+    """How far the clocks of the masters are behind."""
     slow: bool = False
     """The masters take longer for a message than the agents."""
     early: bool = False

@@ -11,6 +11,7 @@ from agent.stream_events import Advance, Fold, Release, Started
 from agent.streams import StreamsOptions
 from master.committed import WindowPublished
 from master.root import DrainJob
+from srt import frames
 from srt.automaton import Ref
 from tests.sim.cut_faults import Faults, Shape, shape_of
 from tests.sim.cut_job import UNFIT, JobSide, check_cuts
@@ -24,6 +25,8 @@ from tests.sim.world import WALL_START_US, Process, World
 
 STEPS_MAX = 60_000
 """A run takes 3,000 to 15,000."""
+FRAME_PART_BYTES = 150
+"""Of frames that are cut into many parts."""
 TREE_LINES_MAX = 20
 """What an agent has memory for, per stream that cannot send."""
 SERVICE_S = 0.01
@@ -54,6 +57,9 @@ class Fleet(Faults):
         if shape.skewed:
             for process in self.world.processes.values():
                 process.clock_ahead_us = self.rng.randint(-2 * SECOND_US, 2 * SECOND_US)
+
+        for process in self.masters:
+            process.clock_ahead_us -= int(shape.clock_behind_s * 1e6)
 
     # agents
 
@@ -92,13 +98,7 @@ class Fleet(Faults):
             process.address.encode().ljust(16, b"#"),
             lambda wanted: "no such field" if wanted == UNFIT and picky else None,
             random.Random(self.rng.getrandbits(32)),
-            StreamsOptions(
-                emit_s=0.5,
-                advance_bytes_max=25,
-                fold_bytes_max=20,
-                settle_s=2.0,
-                chunk_bytes=1 if self.shape.chunked else 1 << 20,
-            ),
+            StreamsOptions(advance_bytes_max=25, fold_bytes_max=20, settle_s=2.0),
         )
         box.ids.add(node.streams.journal.journal_id)
         self.world.after(0.001, lambda: self.world.give(process, Started({})))
@@ -274,11 +274,16 @@ class Fleet(Faults):
 def simulate(seed: int, **changes: Any) -> Fleet:
     """Runs a seed; what fails carries the last steps."""
     fleet = Fleet(seed, shape_of(seed, **changes))
+    part_bytes = frames.PART_BYTES
     try:
+        if fleet.shape.chunked:
+            frames.PART_BYTES = FRAME_PART_BYTES
         fleet.run()
     except BaseException as problem:
         problem.add_note(
             f"seed {seed}, {fleet.shape}; the last steps:\n" + "\n".join(list(fleet.world.story)[-40:])
         )
         raise
+    finally:
+        frames.PART_BYTES = part_bytes
     return fleet

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent.journal import Journal, JournalOptions
 from agent.stream_job import Job
 from job.plan import Plan
 from job.plan_book import NEVER_US, PlanBook, Revision
+from job.settings import Settings
 from master.committed import Committed, WindowPublished
 from master.entries import FINAL, WITHDRAWN
 from master.finality import FinalityOptions
@@ -45,7 +45,7 @@ SECOND_US = 1_000_000
 GRACE_S = 3.0
 BRIEF_US = 6 * SECOND_US
 """The allowed lateness where windows are closed soon."""
-FRAME_BYTES_MAX = 3000
+FRAME_BYTES_MAX = 2500
 """Of vertices that cut their frames small: the trees of a few pieces."""
 PLANS = [
     plan("window(time, '4 seconds')"),
@@ -106,13 +106,12 @@ class JobSide:
             forget_after_s=10.0,
             pending_max=3 if shape.forgetful else 1024,
             frame_bytes_max=FRAME_BYTES_MAX if shape.chunked else 64 << 20,
-            pending_bytes_max=3000 if shape.chunked else 128 << 20,
-            chunk_bytes=1 if shape.chunked else 1 << 20,
+            pending_bytes_max=3 * FRAME_BYTES_MAX if shape.chunked else 128 << 20,
         )
 
     @property
     def root_options(self) -> RootOptions:
-        finality = FinalityOptions(deadline_s=1.0, emit_s=0.5, expect=self.shape.agents, grace_s=GRACE_S)
+        finality = FinalityOptions(grace_s=GRACE_S)
         return RootOptions(finality=finality)
 
     def _root_node(self, process: Process) -> Node:
@@ -171,8 +170,16 @@ class JobSide:
 
     def change(self, wanted: Plan, start_us: int | None, split: bool = False) -> None:
         self._token += 1
-        timing = replace(TIMING, lateness_us=BRIEF_US) if self.shape.brief else TIMING
-        self.ask(ChangePlan(self._token, wanted, start_us, timing, split))
+        settings = Settings(
+            emit_us=SECOND_US // 2,
+            deadline_us=SECOND_US,
+            delay_us=TIMING.delay_us,
+            idle_us=TIMING.idle_us,
+            lateness_us=BRIEF_US if self.shape.brief else TIMING.lateness_us,
+            since_us=int(split),
+            expect=self.shape.agents,
+        )
+        self.ask(ChangePlan(self._token, wanted, start_us, settings))
 
     def _first_plan(self) -> None:
         """Tried until it is there: a leader may die with it."""

@@ -349,7 +349,7 @@ def c4_spread_before_commit(patch: Patch) -> None:
 
 def c5_no_lateness(patch: Patch) -> None:
     first = Revision.first_open
-    patch.setattr(Revision, "first_open", lambda revision, mark: first(revision, mark + revision.lateness_us))
+    patch.setattr(Revision, "first_open", lambda revision, mark: first(revision, mark + revision.settings.lateness_us))
 
 
 def c5_closed_at_once(patch: Patch) -> None:

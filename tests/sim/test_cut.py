@@ -2,58 +2,78 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from tests.sim.cut_fleet import Broken, simulate
-from tests.sim.cut_mutants import EXACT, MUTANTS, RARE
+from agent.errors import JournalError
+from cbt.errors import InvariantError
+from tests.sim.cut_fleet import simulate
+from tests.sim.cut_mutants import EXACT, MUTANTS, Mutant
+from tests.sim.cut_nodes import MasterNode
+from tests.sim.cut_truth import Broken
 
-SEEDS = 40
-MUTANT_SEEDS = 60
+SEEDS = 50
+STRESS_SEEDS = 1000
+MUTANT_SEEDS = 40
+"""So many are tried, from the one that is known to notice."""
+NOTICED = (AssertionError, InvariantError, JournalError)
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, 8))
+@pytest.mark.parametrize("first", range(0, SEEDS, 10))
 def test_results_are_exact_whatever_happens(first: int) -> None:
-    for seed in range(first, first + 8):
+    for seed in range(first, first + 10):
         simulate(seed)
 
 
-def test_a_vertex_full_of_frames_without_answers_lets_syncs_pass() -> None:
-    simulate(1227)  # once, an agent below it stayed silent until it was no longer waited for
+PEACE: dict[str, Any] = {
+    "faults": 0, "plan_changes": 0, "late": False, "recover": False, "split": False, "forgetful": False, "jobs": 1,
+    "endless": False, "slow": False, "dying": False, "early": False, "hopeless": False,
+}  # fmt: skip
 
 
-def test_nothing_is_late_or_sent_twice_in_peace() -> None:
-    fleet = simulate(1, faults=0, plan_changes=0, late=False, recover=False, split=False, forgetful=False)
-    core = fleet.root.core
-    assert core is not None
-    counters = core.root.counters  # type: ignore[attr-defined]
+@pytest.mark.parametrize("group", [False, True])
+def test_nothing_is_late_or_sent_twice_in_peace(group: bool) -> None:
+    fleet = simulate(1, group=group, **PEACE)
+    (job,) = fleet.jobs
+    assert job.leader is not None
+    core = job.leader.core
+    assert isinstance(core, MasterNode)
+    counters = core.root.counters
     assert (counters.refused, counters.duplicates, counters.unsound) == (0, 0, 0)
-    assert all(len(editions) <= 2 for editions in fleet.published.values())
+    assert all(len(editions) <= 2 for editions in job.published.values())
 
 
-def failing(rule: str, seeds: range) -> list[int]:
-    """The seeds that notice that a rule is off."""
-    failed = []
+def test_finality_lags_no_more_than_the_clock_of_the_root() -> None:
+    """A6: a root whose clock is behind holds watermarks back by so much; nothing is late for that."""
+    lags = []
+    for behind_s in (0, 8):
+        fleet = simulate(2, group=False, skewed=False, quiet=False, chunked=False, clock_behind_s=behind_s, **PEACE)
+        lags.append(sorted(fleet.jobs[0].lags_s.values())[0])
+    assert 0 < lags[1] - lags[0] <= 8
+
+
+def noticed(mutant: Mutant, seed: int) -> bool:
+    """Whether a seed fails with a rule off."""
     with pytest.MonkeyPatch.context() as patch:
-        ({**MUTANTS, **RARE, **EXACT})[rule](patch)
-        for seed in seeds:
-            try:
-                simulate(seed)
-            except Exception:
-                failed.append(seed)
-    return failed
+        mutant.off(patch)
+        try:
+            simulate(seed, **dict(mutant.changes))
+        except NOTICED:
+            return True
+    return False
 
 
 @pytest.mark.parametrize("rule", MUTANTS)
 def test_each_rule_is_needed(rule: str) -> None:
-    for seed in range(MUTANT_SEEDS):
-        if failing(rule, range(seed, seed + 1)):
-            return
-    pytest.fail(f"{MUTANT_SEEDS} seeds did not notice: {rule}")
+    mutant = MUTANTS[rule]
+    if not any(noticed(mutant, seed) for seed in range(mutant.found, mutant.found + MUTANT_SEEDS)):
+        pytest.fail(f"{MUTANT_SEEDS} seeds from {mutant.found} on did not notice: {rule}")
 
 
 @pytest.mark.parametrize("rule", EXACT)
 def test_some_rules_only_save_time(rule: str) -> None:
-    assert failing(rule, range(8)) == []
+    assert not any(noticed(Mutant(EXACT[rule]), seed) for seed in range(3))
 
 
 def test_a_fault_in_the_simulation_itself_is_noticed() -> None:
@@ -65,13 +85,19 @@ def test_a_fault_in_the_simulation_itself_is_noticed() -> None:
 
 @pytest.mark.stress
 def test_a_thousand_seeds() -> None:
-    for seed in range(1000, 2000):
+    for seed in range(STRESS_SEEDS, 2 * STRESS_SEEDS):
         simulate(seed)
 
 
 @pytest.mark.stress
-@pytest.mark.parametrize("rule", [*MUTANTS, *RARE, *EXACT])
+@pytest.mark.parametrize("rule", MUTANTS)
 def test_rules_off_over_many_seeds(rule: str) -> None:
-    failed = failing(rule, range(100))
-    print(f"{rule}: {len(failed)} of 100")
-    assert rule in RARE or bool(failed) == (rule in MUTANTS)
+    failed = [seed for seed in range(100) if noticed(MUTANTS[rule], seed)]
+    print(f"{rule}: {len(failed)} of 100, first {failed[:3]}")
+    assert failed
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("rule", EXACT)
+def test_rules_that_only_save_time_over_many_seeds(rule: str) -> None:
+    assert not any(noticed(Mutant(EXACT[rule]), seed) for seed in range(100))
