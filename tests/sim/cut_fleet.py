@@ -27,7 +27,7 @@ STEPS_MAX = 60_000
 """A run takes 3,000 to 15,000."""
 FRAME_PART_BYTES = 150
 """Of frames that are cut into many parts."""
-TREE_LINES_MAX = 20
+TREE_LINES_MAX = 10
 """What an agent has memory for, per stream that cannot send."""
 SERVICE_S = 0.01
 """What a slow master needs for a message: more than comes in when agents catch up."""

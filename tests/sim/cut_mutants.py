@@ -9,27 +9,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import msgspec
 import pytest
 
 from agent.journal import Journal
 from agent.stream import Stream
 from agent.stream_job import Job
 from agent.streams import Streams
-from job.plan_book import NEVER_US, PlanBook, PlanBookError, Revision
+from job.plan_book import NEVER_US
 from job.watermark import SourceWatermark
-from master.commit_group import CommitGroup
-from master.committed import Committed, StreamState, WindowPublished
-from master.entries import FINAL, PlanEntry, Publish, Reg, decode_entry
-from master.finality import Finality
+from master.committed import Committed, StreamState
+from master.entries import Reg
 from master.group_commit import Tail, Verdict
-from master.group_events import Propose
-from master.group_leader import Leadership
-from master.root import Root, Spread
-from srt.automaton import Instant, Send
+from master.root import Root
+from srt.automaton import Send
 from srt.frame_messages import LIVE, Ack, Nack, Span, StreamId, Sync, Synced
 from srt.frames import WholeFrame
 from srt.reducer import Reducer
+from tests.sim import cut_master_mutants as masters
 from tests.sim.cut_job import JobSide
 from tests.sim.cut_logs import Driver
 
@@ -112,6 +108,16 @@ def r3_lanes_apart(patch: Patch) -> None:
 
     patch.setattr(Committed, "_register", registered)
     patch.setattr(Root, "_open", opened)
+
+
+def r2_ack_before_commit(patch: Patch) -> None:
+    accept = Root._frame
+
+    def at_once(root: Root, sender: Any, frame: WholeFrame) -> list[Any]:
+        effects = accept(root, sender, frame)
+        return effects or [Send(sender, Ack((frame.number,)))]
+
+    patch.setattr(Root, "_frame", at_once)
 
 
 # V: vertices merge
@@ -291,262 +297,6 @@ def a7_no_horizon(patch: Patch) -> None:
     patch.setattr(Streams, "_let_go", without)
 
 
-# C: plans change
-
-
-def c1_by_pane(patch: Patch) -> None:
-    def panes(book: PlanBook, feed: int) -> tuple[int, int]:
-        ranges = [(one.start_us, book.end_us(one.number)) for one in book.fed_by(feed)]
-        some = [(first, end) for first, end in ranges if end > first]
-        return (min(first for first, _ in some), max(end for _, end in some)) if some else (0, 0)
-
-    patch.setattr(PlanBook, "panes", panes)
-
-
-def c2_no_horizon(patch: Patch) -> None:
-    check = PlanBook._check_order
-    patch.setattr(
-        PlanBook,
-        "_check_order",
-        lambda book, revision, last, horizon_us: check(book, revision, last, -NEVER_US),
-    )
-
-
-def c3_old_streams_again(patch: Patch) -> None:
-    """A plan that was there before is fed by the streams that it had then."""
-    revised = PlanBook.revised
-
-    def reopened(book: PlanBook, start_us: int, plan: Any, *args: Any, **more: Any) -> Revision:
-        made = revised(book, start_us, plan, *args, **more)
-        same = [one for one in book.revisions if one.plan == plan and one.feed != made.feed]
-        if not same:
-            return made
-        return msgspec.structs.replace(made, feed=same[-1].feed, pane_us=same[-1].pane_us)
-
-    patch.setattr(PlanBook, "revised", reopened)
-    patch.setattr(PlanBook, "_check_feed", lambda book, revision: None)
-
-
-def c4_spread_before_commit(patch: Patch) -> None:
-    handle = Root.handle
-
-    def hasty(root: Root, event: Any, now: Instant) -> list[Any]:
-        effects = handle(root, event, now)
-        proposed = [data for one in effects if isinstance(one, Propose) for data in one.data]
-        for entry in map(decode_entry, proposed):
-            if isinstance(entry, PlanEntry):
-                try:
-                    book = root.committed.book.add(entry.revision, root.committed.plan_horizon_us)
-                except PlanBookError:
-                    continue
-                effects.append(
-                    Spread(msgspec.structs.replace(root.news(now), book=book, version=book.version))
-                )
-        return effects
-
-    patch.setattr(Root, "handle", hasty)
-
-
-def c5_no_lateness(patch: Patch) -> None:
-    first = Revision.first_open
-    patch.setattr(Revision, "first_open", lambda revision, mark: first(revision, mark + revision.settings.lateness_us))
-
-
-def c5_closed_at_once(patch: Patch) -> None:
-    close = PlanBook.close
-    patch.setattr(PlanBook, "close", lambda book, horizon_us: close(book, NEVER_US))
-
-
-def c6_refusals_ignored(patch: Patch) -> None:
-    patch.setattr(Root, "_refused", lambda root, message: [])
-
-
-# F: what is final
-
-
-def f1_one_agent_is_enough(patch: Patch) -> None:
-    def reach(state: Committed, feed: int) -> int | None:
-        marks = [state.agent_reach(feed, agent) for agent, on in state.roster.items() if on]
-        return max([mark for mark in marks if mark is not None], default=None)
-
-    patch.setattr(Committed, "reach", reach)
-
-
-def f1_history_ignored(patch: Patch) -> None:
-    def reach(state: Committed, feed: int, agent: bytes) -> int | None:
-        live = state.streams.get(StreamId(feed, agent, LIVE))
-        return None if live is None else live.watermark_us
-
-    patch.setattr(Committed, "agent_reach", reach)
-
-
-def f2_shown_before_commit(patch: Patch) -> None:
-    handle = Root.handle
-
-    def showing(root: Root, event: Any, now: Instant) -> list[Any]:
-        effects = handle(root, event, now)
-        proposed = [data for one in effects if isinstance(one, Propose) for data in one.data]
-        for entry in map(decode_entry, proposed):
-            if isinstance(entry, Publish):
-                key = (entry.start_us, entry.end_us)
-                owner = root.committed.window_owner(key)
-                if owner is not None:
-                    tables, lines = root.committed.window_tables(owner, key)
-                    effects.append(
-                        WindowPublished(
-                            root.committed.index, *key, entry.count, entry.status, entry.agents, entry.missing, owner,
-                            tables, lines,
-                        )
-                    )  # fmt: skip
-        return effects
-
-    patch.setattr(Root, "handle", showing)
-
-
-def f3_late_lines_unseen(patch: Patch) -> None:
-    mark = Committed._mark
-
-    def marked(state: Committed, key: Any) -> None:
-        known = state.windows.get(key)
-        if known is None or known.status != FINAL:
-            mark(state, key)
-
-    patch.setattr(Committed, "_mark", marked)
-
-
-def f3_too_late_taken(patch: Patch) -> None:
-    patch.setattr(
-        Committed,
-        "_drop_reason",
-        lambda state, pane: None if state.book.keeps(pane.revision, pane.start_us) else "outside",
-    )
-    spec = Job.spec
-
-    def open_for_ever(*args: Any) -> Any:
-        return spec(*args)._replace(closed_us=-NEVER_US)
-
-    patch.setattr(Job, "spec", open_for_ever)
-
-
-def f4_no_waiting(patch: Patch) -> None:
-    patch.setattr(Finality, "_started", lambda finality, now_s: True)
-
-
-def f4_stays_forgotten(patch: Patch) -> None:
-    advance = Committed._advance
-
-    def advanced(state: Committed, span: Span) -> None:
-        on = state.roster[span.stream.agent]
-        advance(state, span)
-        state.roster[span.stream.agent] = on
-
-    patch.setattr(Committed, "_advance", advanced)
-
-
-def f5_no_end_of_time(patch: Patch) -> None:
-    mark = Streams._mark
-
-    def marked(streams: Streams, job: Job) -> int | None:
-        drained, job.drained_from = job.drained_from, None
-        found = mark(streams, job)
-        job.drained_from = drained
-        return found
-
-    patch.setattr(Streams, "_mark", marked)
-
-
-# G: the group
-
-
-def g1_no_majority(patch: Patch) -> None:
-    patch.setattr(Leadership, "committable", lambda leading: max(leading._group.commit, leading._log.stored))
-
-
-def g1_vote_for_anybody(patch: Patch) -> None:
-    """Whatever the candidate lacks."""
-    asked: Callable[..., Any] = CommitGroup._asked
-
-    def flattered(group: CommitGroup, sender: Any, ask: Any) -> None:
-        asked(group, sender, msgspec.structs.replace(ask, last_epoch=1 << 40, last_index=1 << 40))
-
-    patch.setattr(CommitGroup, "_asked", flattered)
-
-
-def g1_no_promise(patch: Patch) -> None:
-    """What a member promised is not remembered: it votes twice, and follows older leaders."""
-    asked: Callable[..., Any] = CommitGroup._asked
-
-    def free(group: CommitGroup, sender: Any, ask: Any) -> None:
-        group.log.set_meta(voted=b"")
-        asked(group, sender, ask)
-
-    patch.setattr(CommitGroup, "_asked", free)
-
-
-def g1_answer_before_durable(patch: Patch) -> None:
-    write: Callable[..., Any] = CommitGroup.write
-
-    def hasty(group: CommitGroup, changes: Any, then: Any = None) -> None:
-        write(group, changes)
-        group.log.stored = group.log.last
-        if then is not None:
-            then()
-
-    patch.setattr(CommitGroup, "write", hasty)
-
-
-def g2_leads_on(patch: Patch) -> None:
-    patch.setattr(Leadership, "lease_until", lambda leading, now_s: float("inf"))
-
-
-def g3_all_at_once(patch: Patch) -> None:
-    """Members change together, whether the new ones have caught up or not."""
-    steer = Leadership.steer
-
-    def hasty(leading: Leadership, now_s: float) -> None:
-        wanted = {ref.id for ref in leading.wanted}
-        members = {member.id for member in leading._log.members}
-        settled = leading.established and leading._log.members_index <= leading._group.commit
-        if settled and wanted and wanted != members:
-            refs = list(leading.wanted)
-            leading._keep_learners(members, [ref for ref in refs if ref.id not in members], now_s)
-            leading._change_members(refs, now_s)
-        else:
-            steer(leading, now_s)
-
-    patch.setattr(Leadership, "steer", hasty)
-
-
-def r2_ack_before_commit(patch: Patch) -> None:
-    accept = Root._frame
-
-    def at_once(root: Root, sender: Any, frame: WholeFrame) -> list[Any]:
-        effects = accept(root, sender, frame)
-        return effects or [Send(sender, Ack((frame.number,)))]
-
-    patch.setattr(Root, "_frame", at_once)
-
-
-def g4_frames_of_any_history(patch: Patch) -> None:
-    judge = Root._frame
-    patch.setattr(
-        Root, "_frame", lambda root, sender, frame: judge(root, sender, frame._replace(history=root.history))
-    )
-
-
-def g4_history_ignored(patch: Patch) -> None:
-    told = Streams._told
-
-    def deaf(streams: Streams, job: Any, news: Any) -> None:
-        if job.history < 0:
-            told(streams, job, news)
-        else:
-            job.history = max(job.history, news.history)
-            told(streams, job, news)
-
-    patch.setattr(Streams, "_told", deaf)
-
-
 def nack_ignored(patch: Patch) -> None:
     heard = Streams._heard
     patch.setattr(
@@ -583,14 +333,18 @@ MUTANTS: dict[str, Mutant] = {
     "R1: gaps accepted": Mutant(r1_gaps),
     "R2: acknowledged before the commit": Mutant(r2_ack_before_commit),
     "R2: SYNC answered before the commit": Mutant(r2_synced_before_commit),
-    "R3: the lanes are not registered together": Mutant(r3_lanes_apart, 0, (("split", True),)),
+    "R3: the lanes are not registered together": Mutant(
+        r3_lanes_apart, 0, (("split", True), ("plan_changes", 6), ("dying", True))
+    ),
     "V1: unlike ranges merged, and nothing goes solo": Mutant(v1_unlike),
     "V2: no hold time": Mutant(v2_no_hold_time),
     "V2: no size limit": Mutant(v2_no_size, 0, (("chunked", True),)),
     "V4: nothing is forgotten": Mutant(v4_nothing_forgotten, 0, (("forgetful", True),)),
     "A1: sent before the cut is durable": Mutant(a1_not_durable),
     "A2: no SYNC after silence": Mutant(a2_no_silence),
-    "A4: old pieces carry the newest watermark": Mutant(a4_mark_of_the_frontier),
+    "A4: old pieces carry the newest watermark": Mutant(
+        a4_mark_of_the_frontier, 0, (("plan_changes", 6), ("split", False))
+    ),
     "A5: agents drop what is late": Mutant(a5_late_lines_dropped, 0, LATE),
     "A6: lines from the future move the watermark": Mutant(
         a6_future, 0, (("late", True), ("brief", False), ("agents", 1), ("future", 0.05))
@@ -598,42 +352,42 @@ MUTANTS: dict[str, Mutant] = {
     "A6: files are never idle": Mutant(a6_never_idle, 0, (("quiet", True),)),
     "A6: nothing is announced to who has no lines": Mutant(a6_not_announced, 0, (("quiet", True),)),
     "A6: who has no lines waits for itself": Mutant(a6_waits_for_itself, 0, (("quiet", True),)),
-    "A7: the horizon is ignored": Mutant(a7_no_horizon),
-    "A8: what finds no memory is shed": Mutant(a8_shed),
+    "A7: the horizon is ignored": Mutant(a7_no_horizon, 0, (("plan_changes", 4), ("recover", False))),
+    "A8: what finds no memory is shed": Mutant(a8_shed, 0, (("jobs", 2), ("plan_changes", 4))),
     "A8: no credit": Mutant(a8_no_credit),
-    "F1: one agent is enough": Mutant(f1_one_agent_is_enough),
+    "F1: one agent is enough": Mutant(masters.f1_one_agent_is_enough),
     "F1: a history lane is not waited for": Mutant(
-        f1_history_ignored, 0, (("split", True), ("plan_changes", 4))
+        masters.f1_history_ignored, 0, (("split", True), ("plan_changes", 4))
     ),
     "F2: shown before it is committed": Mutant(
-        f2_shown_before_commit, 0, (("dying", True), ("endless", True))
+        masters.f2_shown_before_commit, 0, (("dying", True), ("endless", True))
     ),
-    "F3: late lines make no new edition": Mutant(f3_late_lines_unseen, 0, LATE),
+    "F3: late lines make no new edition": Mutant(masters.f3_late_lines_unseen, 0, LATE),
     "F3: lines beyond the lateness are taken": Mutant(
-        f3_too_late_taken, 0, (("late", True), ("hopeless", True))
+        masters.f3_too_late_taken, 0, (("late", True), ("hopeless", True))
     ),
-    "F4: nobody is waited for at the start": Mutant(f4_no_waiting, 0, (("early", True),)),
-    "F4: who comes back stays forgotten": Mutant(f4_stays_forgotten, 0, (("late", False),)),
-    "F5: a drained agent's time does not end": Mutant(f5_no_end_of_time),
-    "C1: panes change hands at E": Mutant(c1_by_pane),
+    "F4: nobody is waited for at the start": Mutant(masters.f4_no_waiting, 0, (("early", True),)),
+    "F4: who comes back stays forgotten": Mutant(masters.f4_stays_forgotten, 0, (("late", False),)),
+    "F5: a drained agent's time does not end": Mutant(masters.f5_no_end_of_time),
+    "C1: panes change hands at E": Mutant(masters.c1_by_pane),
     "C2: plans may reach behind the horizon": Mutant(
-        c2_no_horizon, 0, (("brief", True), ("plan_changes", 4))
+        masters.c2_no_horizon, 0, (("brief", True), ("plan_changes", 4))
     ),
-    "C3: an old plan gets its old streams": Mutant(c3_old_streams_again, 0, (("plan_changes", 4),)),
-    "C4: spread before it is committed": Mutant(c4_spread_before_commit, 0, (("plan_changes", 4),)),
-    "C5: revisions close at once": Mutant(c5_closed_at_once),
-    "C5: revisions close without lateness": Mutant(c5_no_lateness, 0, LATE),
-    "C6: refusals are ignored": Mutant(c6_refusals_ignored),
-    "G1: committed without a majority": Mutant(g1_no_majority, 0, DYING),
-    "G1: whoever asks is elected": Mutant(g1_vote_for_anybody, 0, DYING),
-    "G1: promises are forgotten": Mutant(g1_no_promise, 0, DYING),
-    "G1: answered before it is durable": Mutant(g1_answer_before_durable, 0, DYING),
+    "C3: an old plan gets its old streams": Mutant(masters.c3_old_streams_again, 0, (("plan_changes", 4),)),
+    "C4: spread before it is committed": Mutant(masters.c4_spread_before_commit, 0, (("plan_changes", 4),)),
+    "C5: revisions close at once": Mutant(masters.c5_closed_at_once),
+    "C5: revisions close without lateness": Mutant(masters.c5_no_lateness, 0, LATE),
+    "C6: refusals are ignored": Mutant(masters.c6_refusals_ignored),
+    "G1: committed without a majority": Mutant(masters.g1_no_majority, 0, DYING),
+    "G1: whoever asks is elected": Mutant(masters.g1_vote_for_anybody, 0, DYING),
+    "G1: promises are forgotten": Mutant(masters.g1_no_promise, 0, DYING),
+    "G1: answered before it is durable": Mutant(masters.g1_answer_before_durable, 0, DYING),
     "G2: a leader without followers leads on": Mutant(
-        g2_leads_on, 0, (("group", True), ("apart", True), ("faults", 0))
+        masters.g2_leads_on, 0, (("group", True), ("apart", True), ("faults", 0))
     ),
-    "G3: members change all at once": Mutant(g3_all_at_once, 0, (("group", True),)),
-    "G4: agents ignore the history": Mutant(g4_history_ignored, 0, RECOVERED),
-    "G4: frames of another history are taken": Mutant(g4_frames_of_any_history, 0, RECOVERED),
+    "G3: members change all at once": Mutant(masters.g3_all_at_once, 0, (("group", True),)),
+    "G4: agents ignore the history": Mutant(masters.g4_history_ignored, 0, RECOVERED),
+    "G4: frames of another history are taken": Mutant(masters.g4_frames_of_any_history, 0, RECOVERED),
 }
 EXACT: dict[str, Callable[[Patch], None]] = {
     "NACK ignored": nack_ignored,
