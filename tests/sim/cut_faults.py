@@ -88,6 +88,8 @@ def shape_of(seed: int, **changes: Any) -> Shape:
         "dying": rng.random() < 0.1,
     }
     drawn["late"] = drawn["late"] or drawn["hopeless"]
+    # Lines before the job would be beyond a brief lateness if an agent came after the grace time.
+    drawn["early"] = drawn["early"] and not changes.get("brief", drawn["brief"])
     return Shape(**{**drawn, **changes})
 
 
