@@ -33,7 +33,7 @@ from master.requests import Answer, Ask, FindMaster, MasterAt, Place, Refusal, R
 from master.result_store import StoredResults, read_results
 from master.results import ResultsOptions
 from master.root import RootOptions
-from srt.automaton import Instant, Ref
+from srt.automaton import Ref
 from srt.ids import job_key
 from srt.options import LinkOptions
 from srt.reducer import ReducerOptions
@@ -111,30 +111,16 @@ class Machine:
     driver: Driver
 
 
-class Node(NodeCore):
-    """Takes what a master announces as an event, too."""
-
-    def handle(self, event: Any, now: Instant) -> list[Any]:
-        if not isinstance(event, Announce):
-            return super().handle(event, now)
-        self._now, self._out = now, []
-        self._to_board(event)
-        return self._out
-
-
 class NodeFleet:
     """Some agents and workers around one job."""
 
-    def __init__(
-        self, seed: int, agents: int = 4, workers: int = 4, queue_max: int = 4, linked: bool = False
-    ) -> None:
+    def __init__(self, seed: int, agents: int = 4, workers: int = 4, linked: bool = False) -> None:
         """`linked`: over links that are so slow, with queues so small, that jobs are busy and held."""
         self.seed, self.rng, self.linked = seed, random.Random(seed), linked
-        self.world = World(seed, Network(0.001, 0.004))
+        self.world: World = World(seed, Network(0.001, 0.004))
         if linked:
             self.world = LinkedWorld(seed, Network(0.001, 0.004), 100_000, SMALL_LINKS)
         self.machines: dict[str, Machine] = {}
-        self.queue_max = queue_max
         self.plans: dict[str, Plan] = {"first": PLAN}
         """By the SQL that users gave."""
         self.spec, self.first_plan = SPEC, PLAN
@@ -180,7 +166,7 @@ class NodeFleet:
             masters=MastersOptions(
                 log_entries_max=16,
                 root=RootOptions(finality=finality),
-                results=ResultsOptions(queue_max=self.queue_max, part_bytes=300),
+                results=ResultsOptions(part_bytes=300),
             ),
             reducer=SMALL_VERTEX if self.linked else ReducerOptions(forget_after_s=10.0),
         )
@@ -191,7 +177,7 @@ class NodeFleet:
         notices = process.disks["directory"]
         assert isinstance(notices, KeyValueDisk)
         sizes = Options.tiny()
-        core = Node(ring, trees, agent, Budget(), rng, groups.durable, options, sizes, notices.durable)
+        core = NodeCore(ring, trees, agent, Budget(), rng, groups.durable, options, sizes, notices.durable)
         if is_agent:
             self.machines[name].driver = Driver(self.machines[name].logs, 60)
             self.world.after(0.001, lambda: self.world.give(process, Started({})))
