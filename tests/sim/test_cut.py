@@ -49,7 +49,7 @@ def test_finality_lags_no_more_than_the_clock_of_the_root() -> None:
     lags = []
     for behind_s in (0, 8):
         fleet = simulate(2, group=False, skewed=False, quiet=False, chunked=False, clock_behind_s=behind_s, **PEACE)
-        lags.append(sorted(fleet.jobs[0].lags_s.values())[0])
+        lags.append(max(fleet.jobs[0].lags_s.values()))
     assert 0 < lags[1] - lags[0] <= 8
 
 
