@@ -191,12 +191,9 @@ def v4_nothing_forgotten(patch: Patch) -> None:
 def v5_sync_overtakes(patch: Patch) -> None:
     sync = Reducer._sync
 
-    def at_once(vertex: Reducer, sender: Any, message: Sync, now_s: float) -> list[Any]:
-        if vertex.parent is None:
-            return sync(vertex, sender, message, now_s)
+    def at_once(vertex: Reducer, sender: Any, message: Sync, now_s: float) -> None:
         sync(vertex, sender, message, now_s)
-        waiting, vertex._syncs = vertex._syncs, []
-        return [Send(vertex.parent, Sync(tuple(waiting)))]
+        vertex._syncs_due, vertex._syncs = [*vertex._syncs_due, *vertex._syncs], []
 
     patch.setattr(Reducer, "_sync", at_once)
 
