@@ -51,7 +51,7 @@ from srt.frame_messages import (
     Synced,
 )
 from srt.frames import Assemblies
-from tests.sim.cut_fleet import canonical
+from tests.sim.cut_truth import canonical
 
 UP = Ref(b"u" * 16, "up", 1)
 CLOCK_US = 1_893_456_000_000_000

@@ -46,8 +46,9 @@ from srt.reducer_tree import ReducerTree
 from srt.ring import LeaveRing, Ring
 from srt.tree_messages import Kind
 from tests.plans import SCHEMA, plan
-from tests.sim.cut_fleet import PLANS, UNFIT, Broken
+from tests.sim.cut_job import PLANS, UNFIT
 from tests.sim.cut_logs import Driver, Line, LogFile, Logs
+from tests.sim.cut_truth import Broken
 from tests.sim.disk import FileDisk, KeyValueDisk
 from tests.sim.job_watch import Cuts, JobWatch, check_content
 from tests.sim.network import Network

@@ -14,8 +14,8 @@ from master.committed import Committed
 from master.entries import FINAL, WITHDRAWN
 from master.group_messages import Lineage
 from master.job_events import Finish
-from tests.sim.cut_fleet import Broken, canonical
 from tests.sim.cut_logs import Line, pane_states
+from tests.sim.cut_truth import Broken, canonical
 
 Place = tuple[Lineage, int]
 """Where in which log: a recovered one, which lost entries for good, has another lineage."""

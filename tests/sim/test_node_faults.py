@@ -7,7 +7,7 @@ import pytest
 from agent.streams import Streams
 from job.plan_book import NEVER_US
 from master.requests import RemoveJob, SubmitJob
-from tests.sim.cut_fleet import PLANS
+from tests.sim.cut_job import PLANS
 from tests.sim.fleet_of_nodes import NodeFleet, simulate
 from tests.sim.job_watch import Broken
 from tests.sim.node_faults import KINDS, Shape, shape_of
