@@ -1,4 +1,5 @@
-"""Which windows the leader publishes now: final ones, revisions of them, and at the deadline tentative ones (F1 to F5).
+"""Which windows the leader publishes now: final ones, revisions of them, at the deadline tentative ones (F1 to F5), and the
+one to look at now, at every emit.
 
 It only proposes; the state machine takes a PUBLISH entry if it still holds where the entry lies in the log.
 """
@@ -34,6 +35,8 @@ class Finality:
         self._since: dict[WindowKey, float] = {}
         """When the first agent was seen beyond the end of a window."""
         self._published: dict[WindowKey, float] = {}
+        self._told_late: set[WindowKey] = set()
+        """Published at their deadline, with the agents that are missing."""
         self._waiting: set[WindowKey] = set()
         """A PUBLISH is on its way."""
         self._led_s = 0.0
@@ -50,6 +53,7 @@ class Finality:
         """Deadlines count from here on for a new leader."""
         self._since.clear()
         self._published.clear()
+        self._told_late.clear()
         self._waiting.clear()
         self._led_s = now_s
         self._look = True
@@ -61,6 +65,7 @@ class Finality:
         for known in (self._since, self._published):
             for key in [key for key in known if key not in windows]:
                 del known[key]
+        self._told_late &= windows.keys()
 
     def settled(self, entries: Iterable[object]) -> None:
         """A group is committed; `entries` are not on their way yet. A PUBLISH that was void is tried again."""
@@ -82,11 +87,14 @@ class Finality:
         found: list[Publish] = []
         if not self._started(now_s):
             return found
-        for key in sorted(self._committed.windows):
+        keys = sorted(self._committed.windows)
+        # Of the windows that hold the newest lines the fullest.
+        now_key = next((key for key in keys if key[1] > keys[-1][0]), None)
+        for key in keys:
             state = self._committed.windows[key]
             if key in self._waiting or len(found) >= self._options.publish_max:
                 continue
-            entry = self._entry(key, state, now)
+            entry = self._entry(key, state, now, key == now_key)
             if entry is not None:
                 self._waiting.add(key)
                 self._published[key] = now_s
@@ -104,7 +112,7 @@ class Finality:
         self._deadline_s = ready_s
         return False
 
-    def _entry(self, key: WindowKey, state: WindowState, now: Instant) -> Publish | None:
+    def _entry(self, key: WindowKey, state: WindowState, now: Instant, newest: bool) -> Publish | None:
         owner, now_s = self._committed.window_owner(key), now.s
         if owner is None:
             return self._made(key, state, WITHDRAWN, None, now) if state.changed else None
@@ -115,7 +123,10 @@ class Finality:
             if state.status != FINAL or self._rested(key, now_s):
                 return self._made(key, state, FINAL, owner, now)
             return None
-        if state.changed and self._overdue(key, owner, now_s):
+        if newest and state.changed and self._rested(key, now_s):
+            return self._made(key, state, TENTATIVE, owner, now)
+        if (state.changed or key not in self._told_late) and self._overdue(key, owner, now_s):
+            self._told_late.add(key)
             return self._made(key, state, TENTATIVE, owner, now)
         return None
 
@@ -127,16 +138,16 @@ class Finality:
         return False
 
     def _overdue(self, key: WindowKey, owner: Revision, now_s: float) -> bool:
-        """Whether the deadline of an incomplete window has come, or it is the endless one and time to show it again."""
-        if key[1] == NEVER_US:
-            return self._rested(key, now_s)
+        """Whether the deadline of an incomplete window has come."""
         since_s = self._since.get(key)
         if since_s is None:
             if not self._anybody_beyond(owner.feed, key[1]):
                 return False
             since_s = self._since[key] = now_s
         deadline_s = self._committed.settings.deadline_us / 1e6
-        ready_s = max(since_s, self._published.get(key, since_s)) + deadline_s
+        if key in self._told_late:
+            since_s = max(since_s, self._published.get(key, since_s))
+        ready_s = since_s + deadline_s
         if now_s >= ready_s:
             return True
         self._deadline_s = min(self._deadline_s, ready_s)
@@ -150,6 +161,8 @@ class Finality:
     ) -> Publish:
         agents = sum(self._committed.roster.values())
         late = [] if owner is None or status == FINAL else self._committed.missing(owner.feed, key[1])
+        if len(late) == agents and key[1] != NEVER_US:
+            late = []  # nobody is late for a window that has not ended
         names = tuple(self._committed.names[agent] for agent in late[:MISSING_MAX])
         edition = self._committed.next_edition(state)
         return Publish(*key, edition, status, agents, names, now.wall_us)

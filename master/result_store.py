@@ -83,6 +83,12 @@ def puts(key: bytes, record: ResultRecord, encoded: bytes) -> list[Put | Delete]
     return [Put(key + b"t" + place, encoded), Put(index_key(key, record.index), place)]
 
 
+def removed(key: bytes, record: ResultRecord) -> list[Delete]:
+    """Undoes `puts`."""
+    names = record_key(key, record.place), index_key(key, record.index)
+    return [Delete(name, name + b"\0") for name in names]
+
+
 def before(key: bytes, start_us: int) -> Delete:
     """Of the records of all windows that start before; the endless one stays."""
     table = key + b"t"

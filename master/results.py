@@ -17,6 +17,7 @@ import msgspec
 from job.plan_book import NEVER_US
 from job.settings import Settings
 from master.committed import WindowPublished
+from master.entries import TENTATIVE
 from master.group_messages import AskResults, ResultsPart
 from master.job_events import Finish, Finished, ReadResults, ResultsRead, ResultsStored
 from master.requests import ResultRecord
@@ -33,10 +34,13 @@ from master.result_store import (
     marker_of,
     older_editions,
     puts,
+    removed,
 )
 from srt.automaton import NEVER, Delete, Instant, Put, Ref, Send, Stored, StoreFailed, Wake, Write
 
 MINUTE_US = 60_000_000
+TENTATIVE_MAX = 10_000
+"""Windows of a job whose last tentative result is known; of others it is kept as long as final ones."""
 _encode = msgspec.msgpack.Encoder().encode
 _RECORD = msgspec.msgpack.Decoder(ResultRecord)
 
@@ -84,6 +88,8 @@ class Results:
         self._write_token: int | None = None
         self._token = 0
         self._retry_at = NEVER
+        self._tentative: dict[tuple[int | None, int | None], ResultRecord] = {}
+        """The last record of each window whose last was tentative: the next one takes its place."""
         self._ladder: list[Rung] = []
         self._clean_at = 0.0
         self._reads: dict[int, tuple[Ref, AskResults]] = {}
@@ -139,6 +145,8 @@ class Results:
         self._task, self._handed, self._asked, self._parts = None, False, None, []
         self.through = self.to = 0
         self._ladder = []
+        self._tentative.clear()
+        self._writing = [(0, changes) for _, changes in self._writing]  # stored before it is removed
         self._records.clear()
         self._records.append((0, [everything(self.key)]))
         self._write()
@@ -211,9 +219,19 @@ class Results:
         index, self._task = self._task.log_index, None
         record = _RECORD.decode(event.record)
         self._climb(record)
-        self._records.append((index, puts(self.key, record, event.record)))
+        self._records.append((index, [*self._superseded(record), *puts(self.key, record, event.record)]))
         self._write()
         self._next()
+
+    def _superseded(self, record: ResultRecord) -> list[Delete]:
+        """A window that is not final is published at every emit; only the last of those is kept."""
+        window = (record.start_us, record.end_us)
+        last = self._tentative.pop(window, None)
+        if record.status == TENTATIVE:
+            self._tentative[window] = msgspec.structs.replace(record, packed=b"")
+            while len(self._tentative) > TENTATIVE_MAX:
+                del self._tentative[next(iter(self._tentative))]
+        return [] if last is None else removed(self.key, last)
 
     # the store
 
@@ -286,15 +304,18 @@ class Results:
             self._parts = []
         else:
             records = list(message.records)
+        more = message.more
         for encoded in records:
             record = _RECORD.decode(encoded)
-            if record.index <= self.to:
+            if record.index > self.to:
+                more = False  # the last of those that are lacking was tentative, and is gone
+            else:
                 self._climb(record)
                 self._records.append((record.index, puts(self.key, record, encoded)))
-        if not message.more and message.through > self.through:
+        if not more and message.through > self.through:
             self._records.append((min(message.through, self.to), []))
         self._write()
-        if message.more:
+        if more:
             self._ask_for(0)
 
     def _read(self, event: ResultsRead) -> None:

@@ -388,6 +388,7 @@ MUTANTS: dict[str, Mutant] = {
 }
 RARE = frozenset(
     {
+        "V2: no size limit",
         "R3: the lanes are not registered together",
         "A4: old pieces carry the newest watermark",
         "F1: a history lane is not waited for",

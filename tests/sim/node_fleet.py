@@ -25,6 +25,7 @@ from elfstream.output import json_lines
 from elfstream.result import Result
 from job.plan import Plan, Schema
 from job.settings import JobSpec, Settings
+from master.entries import TENTATIVE
 from master.finality import FinalityOptions
 from master.finishing import finish
 from master.job_events import Announce, Finish, ReadResults, ResultsStored
@@ -109,6 +110,12 @@ def one_shot(wanted: Plan, lines: Sequence[Line]) -> dict[int | None, Rows]:
 class Machine:
     logs: Logs
     driver: Driver
+
+
+def _kept(records: Sequence[ResultRecord]) -> list[ResultRecord]:
+    """Without tentative ones that others took the place of: which of these a member has left is its own affair."""
+    last = {(one.start_us, one.end_us): one.edition for one in records}
+    return [one for one in records if one.status != TENTATIVE or last[one.start_us, one.end_us] == one.edition]
 
 
 class NodeFleet:
@@ -338,7 +345,7 @@ class NodeFleet:
                 covered |= {id(line) for line in lines}
             if len(covered) != len(self.lines):
                 return f"{name}: {len(covered)} of {len(self.lines)} lines"
-        histories = [self.reader(name).since(KEY, 0, 10_000) for name in members]
+        histories = [_kept(self.reader(name).since(KEY, 0, 10_000)) for name in members]
         return "" if all(one == histories[0] for one in histories) else "members differ"
 
     def until_right(self, seconds: float) -> None:

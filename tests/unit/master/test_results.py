@@ -144,9 +144,7 @@ def test_windows_that_could_not_be_finished_come_again() -> None:
 
 def test_windows_by_time_with_their_latest_edition_or_all() -> None:
     member = Member()
-    member.publish(
-        window(1, 10, 1, "tentative"), window(2, 0), window(3, 10, 2), window(4, 10, 3, "tentative")
-    )
+    member.publish(window(1, 10, 1), window(2, 0), window(3, 10, 2), window(4, 10, 3, "tentative"))
     assert member.between() == [s(0), s(10, 3)]
     assert member.between(status="final") == [s(0), s(10, 2)]
     assert member.between(editions=True) == [s(0), s(10, 1), s(10, 2), s(10, 3)]
@@ -251,3 +249,12 @@ def test_one_write_is_on_its_way_and_the_next_windows_are_finished_meanwhile() -
     assert core.handle(finish(wrote[1], Memory(Budget())), now, [], Settings(), 0) == []
     stored = core.handle(Stored(wrote[0].token), now, [], Settings(), 0)
     assert [type(effect) for effect in stored] == [ResultsStored, Write]
+
+
+def test_of_tentative_results_of_a_window_the_last_is_kept() -> None:
+    member = Member()
+    member.publish(window(3, 10, status="tentative"), window(4, 20), window(5, 10, 2, status="tentative"))
+    assert member.indexes() == [4, 5]
+    assert member.between(editions=True) == [s(10, 2), s(20)]
+    member.publish(window(6, 10, 3), window(7, 10, 4))
+    assert member.indexes() == [4, 6, 7]

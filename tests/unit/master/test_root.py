@@ -177,20 +177,34 @@ def test_windows_are_final_or_at_the_deadline_tentative() -> None:
     leader.open(0)
     leader.open(1)
     leader.frame(frame(1, {stream(0): (0, 1)}, {0: {"/a": 1}}, watermark_us=12 * SECOND_US))
-    assert shown(leader.commit()) == []
+    assert shown(leader.commit()) == [(0, 1, TENTATIVE)]  # the newest is shown at once
     leader.now = 4.9
     assert (leader.give(WAKE), leader.waiting) == ([], [])
     leader.now = leader.core.wake_at
     leader.give(WAKE)
     (window,) = leader.commit()
-    assert (window.status, window.missing, window.agents) == (TENTATIVE, ("web1",), 2)
+    assert (window.edition, window.status, window.missing, window.agents) == (2, TENTATIVE, ("web1",), 2)
     leader.frame(frame(2, {stream(1): (0, 1)}, {0: {"/a": 1}}, watermark_us=12 * SECOND_US))
-    assert shown(leader.commit()) == [(0, 2, FINAL)]
+    assert shown(leader.commit()) == [(0, 3, FINAL)]
     leader.frame(frame(3, {stream(1): (1, 2)}, {0: {"/b": 1}}))
     assert shown(leader.commit()) == []  # late lines are gathered for a while
     leader.now = leader.core.wake_at
     leader.give(WAKE)
-    assert shown(leader.commit()) == [(0, 3, FINAL)]
+    assert shown(leader.commit()) == [(0, 4, FINAL)]
+
+
+def test_the_newest_window_is_shown_while_it_is_open() -> None:
+    leader = Leader()
+    leader.open(0)
+    leader.now = 4.0
+    leader.frame(frame(1, {stream(0): (0, 1)}, {0: {"/a": 1}}, watermark_us=1 * SECOND_US))
+    window = leader.commit()[-1]
+    assert (window.status, window.missing, window.agents) == (TENTATIVE, (), 1)  # nobody is late for it
+    leader.frame(frame(2, {stream(0): (1, 2)}, {0: {"/a": 1}}, watermark_us=2 * SECOND_US))
+    assert shown(leader.commit()) == []
+    leader.now = leader.core.wake_at
+    leader.give(WAKE)
+    assert shown(leader.commit()) == [(0, 2, TENTATIVE)]
 
 
 def test_the_first_final_waits_for_the_agents_that_are_expected() -> None:
