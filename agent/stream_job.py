@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from agent.journal import STRIDE, Journal
+from agent.journal import ORIGIN, STRIDE, Journal
 from agent.journal_format import Cut
 from agent.stream import Stream
 from agent.stream_events import FoldSpec
@@ -55,7 +55,7 @@ class Job:
         """A7: the greatest cut before everything the revision wants."""
         revisions = self.book.fed_by(stream.id.revision)
         if not stream.live or not revisions:
-            return stream.head, -1
+            return max(stream.head, ORIGIN), -1  # the root knows where; the wire takes no number below
         newest = journal.durable.peekitem()[0]
         endless = not revisions[0].slide_us
         if endless and not revisions[0].split:

@@ -15,6 +15,7 @@ from agent.streams import Streams, StreamsOptions
 from cbt.budget import Budget
 from cbt.memory import Memory
 from cbt.options import Options
+from elfstream.fleet_wire import fleet_wire
 from elfstream.node import NodeCore, NodeOptions
 from elfstream.notice_board import HaveSources
 from job.plan import Plan
@@ -100,6 +101,7 @@ class NodeFleet(NodeFaults):
     def __init__(self, seed: int, shape: Shape) -> None:
         self.seed, self.shape, self.rng = seed, shape, random.Random(seed)
         self.world = World(seed, Network(0.001, 0.004))
+        self.world.wire = fleet_wire()
         self.machines: dict[str, Machine] = {}
         self.gone: set[str] = set()
         self.jobs = {job_key(name): name for name in NAMES[: shape.jobs]}

@@ -28,6 +28,7 @@ from srt.automaton import (
     StoreFailed,
     Write,
 )
+from srt.wire import Wire
 from tests.sim.disk import FileDisk, KeyValueDisk
 from tests.sim.network import Network
 
@@ -91,6 +92,8 @@ class World:
         """The chance, per effect, that the process dies right before carrying it out."""
         self.hints = True
         """Whether senders learn by `PeerLost` that nobody answers at an address; hosts without power give no hint."""
+        self.wire: Wire | None = None
+        """What messages are written and read with on their way: one that its reader would refuse is an error here."""
         self.story = Story()
         self.steps = 0
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
@@ -191,6 +194,8 @@ class World:
     def _send(self, process: Process, effect: Send) -> None:
         assert process.core is not None
         sender = process.core.ref
+        if self.wire is not None:
+            effect = Send(effect.to, self.wire.decode(self.wire.encode(effect.message)))
         for when in self.network.arrivals(process.address, effect.to.address, self.now, self.rng):
             self.at(when, lambda: self._arrive(sender, effect))
 
