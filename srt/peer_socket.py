@@ -59,7 +59,7 @@ class PeerSocket:
         self._ready = asyncio.Event()
         self._dealt_with = asyncio.Event()
         self._stopped = asyncio.Event()
-        self._reason = ""
+        self._reason = self._detail = ""
         self._closing: asyncio.Task[None] | None = None
         self._writes_since: float | None = None
         self._probed_at: float | None = None
@@ -88,6 +88,7 @@ class PeerSocket:
         """Ends the link; `run` returns the reason. The first one counts."""
         if not self._reason:
             self._stop(reason)
+            self._detail = detail
             self._closing = self._loop.create_task(self._close(code, detail or reason))
 
     def probe(self) -> None:
@@ -124,7 +125,7 @@ class PeerSocket:
                     await self._closing
             if not self._ws.closed:
                 await self._close(WSCloseCode.GOING_AWAY, "")
-        return self._reason, detail
+        return self._reason, detail or self._detail
 
     async def _read(self) -> str:
         while True:
@@ -143,8 +144,8 @@ class PeerSocket:
                 wait_s = self._rate.spend(len(message.data), self._loop.time())
                 self._probed_at = None
             elif kind is WSMsgType.TEXT:
-                self.end("garbage", "a text, and messages are binary", WSCloseCode.UNSUPPORTED_DATA)
-                return "it sent a text"
+                self.end("garbage", "it sent a text, and messages are binary", WSCloseCode.UNSUPPORTED_DATA)
+                return ""
             else:
                 return self._over(message)
             if wait_s > 0:
