@@ -90,6 +90,8 @@ class Directory:
         self._pushed_s = -NEVER
         self._push_at = NEVER
         self._mend_at = 0.0
+        self._mend_gap_s = options.mend_soon_s
+        """Grows to `mend_s`: who has just come knows nothing, and whom it asks first may be as new."""
         self._asked: Ref | None = None
         """The neighbour whose `Holdings` are expected."""
         self._wanted_of: tuple[Ref, int] | None = None
@@ -172,7 +174,8 @@ class Directory:
             return
         bits = self._table.bits()
         self._send(self._asked, Digests(bits, self._table.digests(bits)))
-        self._mend_at = now.s + self.options.mend_s * (0.75 + 0.5 * self._rng.random())
+        self._mend_at = now.s + self._mend_gap_s * (0.75 + 0.5 * self._rng.random())
+        self._mend_gap_s = min(2 * self._mend_gap_s, self.options.mend_s)
 
     def _ended(self, entry: Entry) -> Entry:
         self._hot.pop(entry.name, None)

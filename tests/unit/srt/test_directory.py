@@ -76,6 +76,16 @@ def keep(disk: dict[bytes, bytes], write: Write) -> None:
                 del disk[name]
 
 
+def test_who_has_just_come_compares_often_at_first() -> None:
+    """Nodes that start together know nothing of each other, and the first one asked may know as little."""
+    node, asked = directory(), []
+    for tick in range(int(20 / 0.05)):
+        if node.wake_at <= tick * 0.05 and sent(node.handle(WAKE, at(tick * 0.05)), Digests):
+            asked.append(tick * 0.05)
+    assert sum(moment < 2.5 for moment in asked) >= 4
+    assert all(0.7 * DURABLE.mend_s < later - earlier < 1.3 * DURABLE.mend_s for earlier, later in pairwise(asked[5:]))
+
+
 def test_the_greater_version_and_value_wins() -> None:
     orders = [entry(1, 2, b"a"), entry(1, 2, b"b"), entry(1, 1, b"z")]
     for seed in range(6):
