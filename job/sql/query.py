@@ -63,7 +63,7 @@ class Compiler:
             if name.lower() == str(select.source).lower():
                 return name
         known = ", ".join(self.schemas)
-        advice = did_you_mean(str(select.source), self.schemas) or f"There is: {known}."
+        advice = did_you_mean(str(select.source), self.schemas) or (f"There is: {known}." if known else "None is known yet.")
         raise SqlError(f"there is no source {select.source}", self.sql, select.source_position, advice)
 
 
