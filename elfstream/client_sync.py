@@ -6,6 +6,7 @@ import asyncio
 import ssl
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from datetime import datetime
 from types import TracebackType
 from typing import Any, TypeVar
@@ -33,9 +34,14 @@ class _Loop:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="elfstream client", daemon=True)
+        self._closed = False
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Raises CancelledError when the loop is closed meanwhile."""
+        if self._closed:
+            work.close()
+            raise CancelledError
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -52,15 +58,32 @@ class _Loop:
         try:
             while (found := self.run(following())) is not None:
                 yield found[0]
+        except CancelledError:
+            if not self._closed:
+                raise
         finally:
-            if self._thread.is_alive():
+            if not self._closed:
                 self.run(items.aclose())  # type: ignore[attr-defined]
 
-    def close(self) -> None:
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+    def close(self, last: Coroutine[Any, Any, None]) -> None:
+        """Ends what still runs in it, in whichever thread that is waited for, then runs `last`."""
+        if self._closed:
+            last.close()
+            return
+        self._closed = True
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.run_until_complete(self._end(last))
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+    @staticmethod
+    async def _end(last: Coroutine[Any, Any, None]) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await last
 
 
 class Client:
@@ -79,8 +102,7 @@ class Client:
 
     def close(self) -> None:
         """Ends the thread; a watcher in another one ends, too."""
-        self._loop.run(self._client.close())
-        self._loop.close()
+        self._loop.close(self._client.close())
 
     def submit(
         self,

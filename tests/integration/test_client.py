@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import CancelledError
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -244,6 +246,34 @@ def test_plain_calls() -> None:
         await asyncio.to_thread(work, client.running.url(), Fleet())
 
     with_fleet(main, options=QUICK)  # fmt: skip
+
+
+def test_closing_a_client_ends_a_watcher_in_another_thread() -> None:
+    def work(url: str) -> list[int]:
+        seen: list[int] = []
+        fleet = connect(url)
+        job = fleet.submit("hot", SQL)
+        waits = threading.Event()
+
+        def watch() -> None:
+            waits.set()
+            seen.extend(result.id for result in job.watch(after=0))
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        waits.wait(10)
+        fleet.close()
+        watcher.join(10)
+        assert not watcher.is_alive()
+        with pytest.raises(CancelledError):
+            job.show()
+        fleet.close()
+        return seen
+
+    async def main(client: Client) -> None:
+        assert await asyncio.to_thread(work, client.running.url()) == []
+
+    with_fleet(main, options=QUICK)
 
 
 def test_what_is_no_node() -> None:
