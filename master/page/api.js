@@ -1,8 +1,10 @@
 // Requests to the node that served this page; any node forwards to the job's master.
 
-const TOKEN = "elfstream-token";
+import { askToken } from "./dialogs.js";
 
-/** A refused request: the problem details of RFC 9457. */
+const TOKEN = "elfstream-token", LOOK_MS = 2000;
+
+/** A refused request: the problem details of RFC 9457. Status 0: no node answered. */
 export class Problem extends Error {
   constructor(status, details) {
     super(details.detail || details.title || `status ${status}`);
@@ -11,33 +13,47 @@ export class Problem extends Error {
   }
 }
 
-function headers(more = {}) {
-  const token = sessionStorage.getItem(TOKEN);
-  return token ? { Authorization: `Bearer ${token}`, ...more } : more;
-}
+let token = sessionStorage.getItem(TOKEN) ?? "";
+let asking = null, declined = false;
 
-/** Asks the user for the token, once for all requests that need it. */
-let asking = null;
-function askToken() {
-  asking ??= new Promise((done) => {
-    const dialog = document.getElementById("ask-token");
-    dialog.addEventListener("close", () => {
-      sessionStorage.setItem(TOKEN, document.getElementById("token").value);
-      asking = null;
-      done();
-    }, { once: true });
-    dialog.showModal();
+/** Asks the user for the token, once for all requests that need it; `used` is the one that was refused. */
+function askOnce(used) {
+  asking ??= askToken(used !== "").then((given) => {
+    token = given;
+    declined = !given;
+    sessionStorage.setItem(TOKEN, token);
+    asking = null;
   });
   return asking;
 }
 
+export const hasToken = () => token !== "";
+
+/** Lets the next request ask for a token again. */
+export function askAgain() {
+  declined = false;
+}
+
 async function open(method, path, options = {}) {
   for (;;) {
-    const answer = await fetch(path, { method, ...options, headers: headers(options.headers) });
+    const used = token;
+    const headers = used ? { Authorization: `Bearer ${used}`, ...options.headers } : options.headers;
+    let answer;
+    try {
+      answer = await fetch(path, { method, ...options, headers });
+    } catch (error) {
+      if (options.signal?.aborted) throw error;
+      throw new Problem(0, { detail: "No node answers at this address. Trying again." });
+    }
     if (answer.status !== 401) return answer;
-    await askToken();
+    if (used === token && !declined) await askOnce(used);
+    if (declined) throw new Problem(401, { detail: "This fleet asks for a token." });
   }
 }
+
+/** Numbers that JavaScript cannot hold stay whole, where the browser tells their digits. */
+const exact = (_, value, context) =>
+  (typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source ?? "") ? BigInt(context.source) : value);
 
 /** {body, etag} of a request that succeeded; throws Problem. */
 export async function call(method, path, body = undefined, more = {}) {
@@ -47,18 +63,33 @@ export async function call(method, path, body = undefined, more = {}) {
     options.headers["Content-Type"] ??= "application/json";
   }
   const answer = await open(method, path, options);
-  const text = await answer.text();
   let found = {};
   try {
-    found = text ? JSON.parse(text) : {};
+    const text = await answer.text();
+    found = text ? JSON.parse(text, exact) : {};
   } catch {
-    found = { title: text.slice(0, 200) };
+    found = { title: `the answer (status ${answer.status}) is no JSON` };
+    if (answer.ok) throw new Problem(0, found);
   }
   if (!answer.ok) throw new Problem(answer.status, found);
   return { body: found, etag: answer.headers.get("ETag") };
 }
 
 export const get = async (path) => (await call("GET", path)).body;
+
+/** Calls `look` now and then, while the page is seen; `failed(problem)` when it throws. Returns what ends it. */
+export function polled(look, failed) {
+  let over = false, timer = 0;
+  (async function again() {
+    try {
+      if (!document.hidden) await look();
+    } catch (problem) {
+      if (!over) failed(problem);
+    }
+    if (!over) timer = setTimeout(again, LOOK_MS);
+  })();
+  return () => { over = true; clearTimeout(timer); };
+}
 
 /**
  * Server-sent events of a job's results, resumed by their ids for ever until `stop()` of the returned object.
@@ -78,12 +109,12 @@ export function follow(path, taken, said, lastId = "") {
         for await (const event of events(answer.body)) {
           pause = 250;
           if (event.id) lastId = event.id;
-          if (event.data) taken(JSON.parse(event.data), event.type);
+          if (event.data) taken(JSON.parse(event.data, exact), event.type);
         }
         said("the stream ended; asking again");
       } catch (problem) {
         if (stopped.signal.aborted) return;
-        said(problem instanceof Problem ? problem.message : "no connection; trying again");
+        said(problem instanceof Problem && problem.status ? problem.message : "no connection; trying again");
       }
       await new Promise((done) => setTimeout(done, pause));
     }

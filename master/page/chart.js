@@ -1,29 +1,29 @@
 // Lines over windows, drawn as SVG. Tentative windows are dashed and hollow.
 
-import { clock, compact, s } from "./dom.js";
+import { s } from "./dom.js";
+import { clock, compact } from "./values.js";
 
-const HEIGHT = 260, LEFT = 52, RIGHT = 12, TOP = 12, BOTTOM = 26;
+const HEIGHT = 260, LEFT = 52, RIGHT = 28, TOP = 12, BOTTOM = 26;
 
-/** Steps of 1, 2 or 5 that cover `most` in about four parts. */
-function steps(most) {
-  if (!(most > 0)) return [0, 1];
-  const raw = most / 4, power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].map((part) => part * power).find((size) => size >= raw);
-  const found = [];
-  for (let at = 0; at < most + step * 0.999; at += step) found.push(at);
-  return found;
+/** Multiples of 1, 2 or 5 times a power of ten that cover `least` to `most` in about four parts. */
+function steps(least, most) {
+  const raw = (most - least || 1) / 4, power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((part) => part * power).find((size) => size >= raw) ?? 10 * power;
+  const first = Math.floor(least / step), last = Math.ceil(most / step);
+  return Array.from({ length: Math.max(1, last - first) + 1 }, (_, at) => (first + at) * step);
 }
 
 /**
- * series: [{name, points: [{at: ms, value, final}]}], `at` ascending; width in pixels. Returns the svg element.
+ * series: [{name, points: [{at: ms, value or null, final}]}], `at` ascending, null where there is none; marks: [{at, text}];
+ * width in pixels. Returns the svg element.
  */
-export function chart(series, label, width) {
+export function chart(series, marks, label, width) {
   const times = [...new Set(series.flatMap((one) => one.points.map((point) => point.at)))].sort((a, b) => a - b);
-  const most = Math.max(0, ...series.flatMap((one) => one.points.map((point) => point.value)));
-  const ticks = steps(most), top = ticks.at(-1);
+  const values = series.flatMap((one) => one.points.map((point) => point.value ?? 0));
+  const ticks = steps(Math.min(0, ...values), Math.max(0, ...values)), low = ticks[0], top = ticks.at(-1);
   const first = times[0] ?? 0, wide = (times.at(-1) ?? 1) - first || 1;
   const x = (at) => LEFT + ((at - first) / wide) * (width - LEFT - RIGHT);
-  const y = (value) => HEIGHT - BOTTOM - (value / top) * (HEIGHT - TOP - BOTTOM);
+  const y = (value) => HEIGHT - BOTTOM - ((value - low) / (top - low)) * (HEIGHT - TOP - BOTTOM);
   const svg = s("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, class: "chart", role: "img", "aria-label": label });
   for (const tick of ticks) {
     svg.append(
@@ -35,19 +35,27 @@ export function chart(series, label, width) {
   times.forEach((at, index) => {
     if (index % every === 0) svg.append(s("text", { x: x(at), y: HEIGHT - 8, class: "axis middle" }, clock(at)));
   });
+  for (const mark of marks) {
+    svg.append(
+      s("line", { x1: x(mark.at), x2: x(mark.at), y1: TOP, y2: HEIGHT - BOTTOM, class: "mark" }),
+      s("text", { x: x(mark.at) + 4, y: TOP + 8, class: "axis" }, mark.text),
+    );
+  }
   series.forEach((one, index) => svg.append(line(one, index, x, y)));
   return svg;
 }
 
 function line(one, index, x, y) {
-  const group = s("g", { class: `series c${index % 8}` });
-  const path = (points) => points.map((point, at) => `${at ? "L" : "M"}${x(point.at).toFixed(1)} ${y(point.value).toFixed(1)}`).join("");
-  const finals = one.points.filter((point) => point.final);
-  const rest = one.points.slice(Math.max(0, finals.length - 1));
-  group.append(s("path", { d: path(finals), class: "line" }));
-  if (rest.length > 1) group.append(s("path", { d: path(rest), class: "line tentative" }));
-  for (const point of one.points) {
-    const dot = s("circle", { cx: x(point.at), cy: y(point.value), r: point.final ? 2.5 : 3.5, class: point.final ? "dot" : "dot tentative" });
+  const group = s("g", { class: `series c${index}` });
+  const spot = (point) => `${x(point.at).toFixed(1)} ${y(point.value).toFixed(1)}`;
+  const paths = { true: "", false: "" };
+  one.points.forEach((point, at) => {
+    const last = one.points[at - 1];
+    if (last && last.value !== null && point.value !== null) paths[last.final && point.final] += `M${spot(last)}L${spot(point)}`;
+  });
+  group.append(s("path", { d: paths.true, class: "line" }), s("path", { d: paths.false, class: "line tentative" }));
+  for (const point of one.points.filter(({ value }) => value !== null)) {
+    const dot = s("circle", { cx: x(point.at).toFixed(1), cy: y(point.value).toFixed(1), r: point.final ? 2.5 : 3.5, class: point.final ? "dot" : "dot tentative" });
     dot.append(s("title", {}, `${one.name}: ${compact(point.value)} at ${clock(point.at)}${point.final ? "" : " (tentative)"}`));
     group.append(dot);
   }

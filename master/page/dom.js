@@ -15,26 +15,39 @@ function fill(element, attributes, children) {
 export const h = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
 export const s = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
-const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
-const PLAIN = new Intl.NumberFormat("en", { maximumFractionDigits: 3 });
+const drawn = new WeakMap();
 
-export const compact = (number) => (Math.abs(number) < 10000 ? PLAIN.format(number) : COMPACT.format(number));
-
-/** A value of a row as people read it. */
-export function shown(value) {
-  if (value === null || value === undefined) return "null";
-  if (typeof value === "number") return Number.isInteger(value) ? value.toLocaleString("en") : PLAIN.format(value);
-  if (Array.isArray(value)) return value.map(shown).join(", ");
-  if (typeof value === "object") return Object.values(value).map(shown).join(" to ");
-  return String(value);
+/**
+ * Draws `children` into `part` if they differ from what was drawn there last. Elements that have the same `data-key`
+ * keep the focus and, if they are <details>, stay open.
+ */
+export function draw(part, ...children) {
+  const fresh = h("div", {}, ...children), markup = fresh.innerHTML;
+  if (drawn.get(part) === markup) return;
+  drawn.set(part, markup);
+  const focused = part.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+  const open = new Set([...part.querySelectorAll("details[open]")].map((one) => one.dataset.key));
+  part.replaceChildren(...fresh.childNodes);
+  for (const one of part.querySelectorAll("[data-key]")) {
+    if (open.has(one.dataset.key)) one.open = true;
+    if (one.dataset.key === focused) one.focus({ preventScroll: true });
+  }
 }
 
-export const clock = (time) => (time ? new Date(time).toLocaleTimeString([], { hour12: false }) : "");
-
-/** 1.2 s, 3 min, 2 h. */
-export function span(milliseconds) {
-  const seconds = milliseconds / 1000;
-  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
-  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
-  return `${Math.round(seconds / 3600)} h`;
+/** A select whose options do not change while it is used. `offer` gives it [value, text] pairs and the value chosen. */
+export function picker(label, chosen) {
+  let offered = "";
+  const select = h("select", { "aria-label": label, onchange: () => chosen(select.value) });
+  const offer = (options, value) => {
+    if (document.activeElement === select) return;
+    const all = JSON.stringify(options);
+    if (all !== offered) select.replaceChildren(...options.map(([one, text]) => h("option", { value: one }, text)));
+    offered = all;
+    select.value = value;
+  };
+  return { select, offer };
 }
+
+export const badge = (state) => h("span", { class: `badge ${state}` }, state);
+export const jobLink = (name) => `#/jobs/${encodeURIComponent(name)}`;
+export const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;

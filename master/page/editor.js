@@ -2,119 +2,143 @@
 
 import { call, Problem } from "./api.js";
 import { h } from "./dom.js";
+import { coloured } from "./ink.js";
 
-const WORDS = /\b(SELECT|FROM|WHERE|GROUP|BY|HAVING|ORDER|LIMIT|AS|AND|OR|NOT|IN|IS|NULL|LIKE|RLIKE|BETWEEN|CASE|WHEN|THEN|ELSE|END|DISTINCT|FILTER|DESC|ASC|CAST|TRUE|FALSE)\b|('(?:[^'\\]|\\.)*')|(\b\d+(?:\.\d+)?\b)|(\b[a-z_]+(?=\())/gi;
 const SETTINGS = [
-  ["emit", "500ms", "how often agents send and windows are shown again"],
-  ["deadline", "10s", "after it a window is shown without the agents that are late"],
-  ["lateness", "1m", "so long late lines still make a revision"],
-  ["retain", "24h", "results are kept for so long"],
-  ["since", "0s", "so much of the logs of the past is read, too"],
+  ["emit", "500ms", "agents send, and windows are shown again, so often"],
+  ["delay", "2s", "lines of a file may be out of order by so much"],
+  ["idle", "5s", "a file without lines for so long holds no window up"],
+  ["deadline", "10s", "then a window is shown without the agents that are late"],
+  ["lateness", "1m", "late lines still make a revision for so long"],
+  ["retain", "1d", "results are kept for so long"],
+  ["since", "0s", "so much of the past is read, too"],
+  ["webhook", "https://", "is sent each final window with rows"],
 ];
-const PAUSE_MS = 300;
+const PAUSE_MS = 300, LINES_MIN = 6, LINES_MAX = 20;
 
-/** SQL with its words coloured; the character at `wrong` is underlined. */
-function coloured(sql, wrong) {
-  const parts = [];
-  let done = 0;
-  const plain = (end) => { if (end > done) parts.push(sql.slice(done, end)); done = end; };
-  for (const found of sql.matchAll(WORDS)) {
-    plain(found.index);
-    const kind = found[1] ? "word" : found[2] ? "text" : found[3] ? "number" : "call";
-    parts.push(h("span", { class: kind }, found[0]));
-    done = found.index + found[0].length;
-  }
-  plain(sql.length);
-  const out = h("code", {}, parts);
-  if (wrong !== undefined && wrong !== null) underline(out, wrong);
-  out.append("\n");
-  return out;
-}
-
-function underline(code, at) {
-  const walker = document.createTreeWalker(code, NodeFilter.SHOW_TEXT);
-  for (let node = walker.nextNode(), start = 0; node; start += node.length, node = walker.nextNode()) {
-    if (at < start + node.length) {
-      const range = document.createRange();
-      const rest = node.data.slice(at - start);
-      range.setStart(node, at - start);
-      range.setEnd(node, at - start + Math.max(1, rest.search(/\W|$/)));
-      range.surroundContents(h("mark", {}));
-      return;
-    }
-  }
-  code.append(h("mark", {}, " "));
-}
+/** The text before a position; the API counts characters, not halves of them. */
+const upTo = (text, position) => [...text].slice(0, position).join("");
+const place = (before) => `Line ${before.split("\n").length}, column ${[...before].length - [...before].lastIndexOf("\n")}`;
 
 /**
- * options: {name, sql, settings, submit: async (job) => void, verb}. Without `name` the form asks for one.
+ * options: `named`, whether the form asks for a name; `verb` on its button; `check(job)` gives what /validate says of it;
+ * `submit(job)` does it. A job is {name, sql, settings}: the settings that differ from those loaded, null where one was
+ * emptied. Returns {form, load, isTouched, notice}.
  */
-export function editor({ name = "", sql = "", settings = {}, submit, verb }) {
+export function editor({ named = false, verb, check, submit }) {
   const ink = h("pre", { "aria-hidden": "true" });
-  const text = h("textarea", { id: "sql", spellcheck: "false", autocapitalize: "off", rows: "7", required: true, "aria-describedby": "verdict" });
+  const text = h("textarea", { id: "sql", spellcheck: "false", autocapitalize: "off", required: true, "aria-describedby": "verdict" });
   const verdict = h("div", { id: "verdict", class: "verdict", role: "status" });
-  const nameInput = h("input", { id: "name", value: name, required: true, maxlength: "64", pattern: "[A-Za-z0-9][A-Za-z0-9_.\\-]*", autocomplete: "off", placeholder: "hot-products" });
-  const inputs = SETTINGS.map(([key, usual, why]) => [key, h("input", { id: `set-${key}`, value: settings[key] ?? "", placeholder: usual, title: why, size: "7", autocomplete: "off" })]);
+  const plan = h("pre", {}), warnings = h("div", { class: "warn" });
+  const details = h("details", { hidden: true }, h("summary", {}, "Plan"), plan);
+  const notes = h("div", { class: "notes", role: "status" });
+  const name = h("input", { id: "name", required: true, maxlength: "64", pattern: "[A-Za-z0-9][A-Za-z0-9_.\\-]*", title: "letters, digits, _ . -; a letter or digit first", autocomplete: "off", placeholder: "hot-products" });
+  const inputs = new Map(SETTINGS.map(([key, usual]) => [key, h("input", { id: `set-${key}`, placeholder: usual, size: key === "webhook" ? "30" : "7", autocomplete: "off", "aria-describedby": `why-${key}` })]));
+  const settings = h("details", {},
+    h("summary", {}, "Settings"),
+    h("div", { class: "settings" }, SETTINGS.map(([key, , why]) => h("p", {}, h("label", { for: `set-${key}` }, key), inputs.get(key), h("span", { class: "hint", id: `why-${key}` }, why)))));
   const button = h("button", { class: "primary" }, verb);
-  text.value = sql;
 
-  const values = () => Object.fromEntries(inputs.filter(([, input]) => input.value.trim()).map(([key, input]) => [key, input.value.trim()]));
-  const job = () => ({ name: name || nameInput.value.trim() || "unnamed", sql: text.value, settings: values() });
+  let base = { sql: "", settings: {} };
+  const changedSettings = () => Object.fromEntries([...inputs]
+    .map(([key, input]) => [key, input.value.trim()])
+    .filter(([key, value]) => value !== (base.settings[key] ?? ""))
+    .map(([key, value]) => [key, value || null]));
+  const job = () => ({ name: name.value.trim(), sql: text.value, settings: changedSettings() });
+  const isTouched = () => text.value !== base.sql || Object.keys(changedSettings()).length > 0;
   const paint = (wrong) => {
     ink.replaceChildren(coloured(text.value, wrong));
+    text.rows = Math.min(LINES_MAX, Math.max(LINES_MIN, text.value.split("\n").length + 1));
     ink.scrollTop = text.scrollTop;
+  };
+  const mark = (field) => {
+    for (const [key, input] of inputs) input.setAttribute("aria-invalid", String(field === `settings.${key}`));
   };
 
   let asked = 0, timer = 0;
-  async function check() {
+  function say(kind, ...children) {
+    verdict.className = `verdict ${kind}`;
+    verdict.replaceChildren(...children);
+    warnings.replaceChildren();
+    details.hidden = kind !== "good";
+    mark(null);
+  }
+
+  async function look() {
     const mine = ++asked;
-    if (!text.value.trim()) { verdict.replaceChildren(); verdict.className = "verdict"; return; }
+    if (!text.value.trim()) return say("");
     try {
-      const { body } = await call("POST", "/v1/validate", job());
-      if (mine !== asked) return;
+      const body = await check(job());
+      if (mine !== asked) return undefined;
       if (!body.valid) return refuse(new Problem(422, body.errors[0]));
-      verdict.className = "verdict good";
-      verdict.replaceChildren(h("pre", {}, body.plan), ...body.warnings.map((one) => h("p", { class: "warn" }, one.detail ?? one)));
+      say("good", h("p", {}, `Understood: ${body.columns.map((one) => one.name).join(", ")} from ${body.source}.`));
+      warnings.replaceChildren(...body.warnings.map((one) => h("p", {}, one)));
+      plan.textContent = body.plan;
       paint();
     } catch (problem) {
       if (mine === asked) refuse(problem);
     }
+    return undefined;
   }
 
-  function refuse(problem) {
-    const details = problem instanceof Problem ? problem.details : {};
-    verdict.className = "verdict bad";
-    verdict.replaceChildren(h("p", {}, problem.message), ...(details.advice ? [h("p", { class: "hint" }, details.advice)] : []));
-    paint(details.position);
+  /** Says what is wrong; `isAsked`: the user wants to go on, so the caret goes where it is. */
+  function refuse(problem, isAsked = false) {
+    const { field, position, advice } = problem.details ?? {};
+    const setting = field?.startsWith("settings.") ? field.slice("settings.".length) : "";
+    const before = field === "sql" && Number.isInteger(position) ? upTo(text.value, position) : null;
+    const where = setting ? `${setting}: ` : before !== null ? `${place(before)}: ` : "";
+    say("bad", h("p", {}, where + problem.message), advice ? h("p", { class: "hint" }, advice) : "");
+    paint(before?.length);
+    mark(field);
+    if (setting) settings.open = true;
+    if (!isAsked) return;
+    (inputs.get(setting) ?? (field === "name" && named ? name : field === "sql" ? text : null))?.focus();
+    if (before !== null) text.setSelectionRange(before.length, before.length);
   }
 
-  text.addEventListener("input", () => {
-    paint();
+  const soon = () => {
     clearTimeout(timer);
-    timer = setTimeout(check, PAUSE_MS);
-  });
+    timer = setTimeout(look, PAUSE_MS);
+  };
+  text.addEventListener("input", () => { paint(); soon(); });
   text.addEventListener("scroll", () => { ink.scrollTop = text.scrollTop; });
-  for (const [, input] of inputs) input.addEventListener("change", check);
+  text.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+  });
+  for (const input of inputs.values()) input.addEventListener("input", soon);
 
   const form = h("form", { class: "editor", onsubmit: async (event) => {
     event.preventDefault();
+    clearTimeout(timer);
+    ++asked;
     button.disabled = true;
     try {
       await submit(job());
     } catch (problem) {
-      refuse(problem);
+      refuse(problem, true);
     }
     button.disabled = false;
   } },
-    name ? null : h("label", { class: "field" }, "Name ", nameInput),
+    named ? h("p", { class: "field" }, h("label", { for: "name" }, "Name"), name) : null,
     h("label", { for: "sql" }, "SQL"),
     h("div", { class: "ink" }, ink, text),
-    verdict,
-    h("details", {},
-      h("summary", {}, "Settings"),
-      h("div", { class: "settings" }, inputs.map(([key, input]) => h("label", { class: "field" }, `${key} `, input)))),
-    h("p", {}, button));
-  paint();
-  if (sql) check();
-  return form;
+    verdict, warnings, details, settings, notes,
+    h("p", {}, button, h("span", { class: "hint" }, " or Ctrl+Enter in the SQL")));
+
+  return {
+    form, isTouched,
+    /** Shows a job as it is; what was typed is lost. `usual`: settings that need not be sent. */
+    load(sql, settings = {}, usual = settings) {
+      text.value = sql;
+      for (const [key, input] of inputs) input.value = settings[key] ?? "";
+      base = { sql, settings: usual };
+      notes.replaceChildren();
+      paint();
+      look();
+    },
+    /** A sentence above the button, with buttons: [[label, what], ...]. */
+    notice(sentence, actions = []) {
+      notes.replaceChildren(...(sentence ? [h("p", {}, sentence)] : []), ...actions.map(([label, what]) => h("button", { type: "button", onclick: what }, label)));
+    },
+  };
 }

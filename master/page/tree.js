@@ -1,6 +1,6 @@
 // A job's reducer tree, root at the top: squares are workers, circles are agents.
 
-import { s } from "./dom.js";
+import { count, s } from "./dom.js";
 
 const ACROSS = 74, DOWN = 78, MARGIN = 44, SHOWN_MAX = 24;
 
@@ -9,8 +9,8 @@ export function tree(node, kinds) {
   const placed = [];
   const leaves = { count: 0 };
   const depth = place(node, 0, leaves, placed);
-  const width = Math.max(1, leaves.count) * ACROSS + MARGIN, height = depth * DOWN + 40;
-  const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, class: "tree", role: "img", "aria-label": "the tree of reducers", style: `max-width:${width}px` });
+  const width = Math.max(1, leaves.count) * ACROSS + MARGIN, height = (depth - 1) * DOWN + 62;
+  const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "tree", role: "img", "aria-label": `the tree of reducers, ${placed.length} vertices; ${node.name} is its root` });
   for (const one of placed) {
     for (const child of one.below) {
       const middle = (one.y + child.y) / 2;
@@ -49,8 +49,8 @@ function mark({ node, x, y }, kind) {
       ? s("rect", { x: x - 8, y: y - 8, width: 16, height: 16, rx: 3 })
       : s("circle", { cx: x, cy: y, r: 8 });
   const name = String(node.name ?? "");
-  return s("g", { class: `vertex ${kind ?? ""}${root ? " root" : ""}` },
+  return s("g", { class: `vertex ${kind ?? ""}${root ? " root" : ""}${node.problem ? " troubled" : ""}` },
     shape,
-    s("title", {}, `${name}${root ? ", the master" : ""}: ${node.agents ?? 0} agents below`),
+    s("title", {}, `${name}${root ? ", the master" : ""}: ${node.problem ?? count(node.agents ?? 0, "agent")}`),
     s("text", { x, y: y + 24, class: "axis middle" }, name.length > 11 ? `${name.slice(0, 10)}…` : name));
 }

@@ -1,0 +1,49 @@
+// Values, numbers and times as people read them.
+
+const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const PLAIN = new Intl.NumberFormat("en", { maximumFractionDigits: 3 });
+const SMALL = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
+const NUMBERS = /^(BIGINT|INT|DOUBLE|DECIMAL)/;
+
+const plain = (number) => {
+  if (Math.abs(number) < 1) return SMALL.format(number);
+  return Math.abs(number) < 1e15 ? PLAIN.format(number) : String(number);
+};
+export const compact = (number) => (Math.abs(number) < 10000 ? plain(number) : COMPACT.format(number));
+
+export const isNumber = (type) => NUMBERS.test(type);
+export const isWindow = (type) => type.startsWith("STRUCT");
+
+/** The number of a value, or null: DECIMALs come as texts, and a DOUBLE may be NaN. */
+export function numberOf(value) {
+  const number = value === null || value === undefined ? NaN : Number(value);
+  return Number.isFinite(number) ? number : null;
+}
+
+/** A value of a row. */
+export function shown(value, type = "") {
+  if (value === null || value === undefined) return "NULL";
+  if (typeof value === "bigint") return value.toLocaleString("en");
+  if (typeof value === "number") return plain(value);
+  if (Array.isArray(value)) return `[${value.map((one) => shown(one)).join(", ")}]`;
+  if (typeof value === "object") return Object.values(value).map((one) => shown(one)).join(" to ");
+  if (type.startsWith("DECIMAL") && value.includes(".")) return value.replace(/\.?0+$/, "");
+  return String(value);
+}
+
+const day = (date) => date.toLocaleDateString([], { month: "short", day: "numeric" });
+
+/** Time of the day, with the day if that is not today's. */
+export function clock(time) {
+  if (!time) return "";
+  const date = new Date(time), text = date.toLocaleTimeString([], { hour12: false });
+  return date.toDateString() === new Date().toDateString() ? text : `${day(date)}, ${text}`;
+}
+
+/** 1.2 s, 3 min, 2 h. */
+export function span(milliseconds) {
+  const seconds = Math.max(0, milliseconds) / 1000;
+  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
+  return seconds < 172800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86400)} d`;
+}
