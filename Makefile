@@ -11,7 +11,7 @@ COMPILED := $(patsubst cython_ext/%.pyx,cython_ext.%,$(wildcard cython_ext/*.pyx
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo     three webservers write, their logs are followed live, totals checked (20 s)"
+	@echo "make demo     three webservers write, a fleet of four nodes answers, every number checked (30 s)"
 	@echo "make test     lint, types, layout and all tests (Spark's too where Java 17 is)"
 	@echo "make lint     ruff          make type    mypy and stubtest"
 	@echo "make bench    benchmarks against rivals, in one run"
