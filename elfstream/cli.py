@@ -9,7 +9,6 @@ parameter is wrong, 130 interrupted.
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import sys
@@ -18,49 +17,53 @@ from typing import Any
 
 import click
 
+from elfstream.lazy_group import LazyGroup
 from elfstream.terminal import BOLD, RED, has_colour, paint, pointed
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
-COMMANDS = {
-    "query": "elfstream.commands.query",
-    "parse": "elfstream.commands.parse",
-    "explain": "elfstream.commands.explain",
-    "explain-format": "elfstream.commands.explain_format",
-    "formats": "elfstream.commands.formats",
-    "node": "elfstream.commands.node",
-    "demo": "elfstream.commands.demo",
-    "check": "elfstream.commands.check",
-    "certs": "elfstream.commands.certs",
-    "version": "elfstream.commands.version",
+SECTIONS = {
+    "One machine": {
+        "query": "elfstream.commands.query",
+        "parse": "elfstream.commands.parse",
+        "explain": "elfstream.commands.explain",
+        "explain-format": "elfstream.commands.explain_format",
+        "formats": "elfstream.commands.formats",
+    },
+    "A fleet": {
+        "job": "elfstream.commands.job",
+        "nodes": "elfstream.commands.nodes",
+        "tree": "elfstream.commands.tree",
+        "top": "elfstream.commands.top",
+    },
+    "A node of it": {
+        "node": "elfstream.commands.node",
+        "check": "elfstream.commands.check",
+        "certs": "elfstream.commands.certs",
+    },
+    "All the rest": {
+        "demo": "elfstream.commands.demo",
+        "version": "elfstream.commands.version",
+    },
 }
+COMMANDS = {name: module for section in SECTIONS.values() for name, module in section.items()}
 
 
-class Face(click.Group):
-    """A group whose commands are imported on demand and whose failures are one plain message on standard error."""
+class Face(LazyGroup):
+    """The group of all commands, in sections, whose failures are one plain message on standard error."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        module = COMMANDS.get(cmd_name)
-        if module is None:
-            return None
-        command = importlib.import_module(module).command
-        assert isinstance(command, click.Command)
-        return command
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, names in SECTIONS.items():
+            commands = [(name, self.get_command(ctx, name)) for name in names]
+            rows = [(name, command.get_short_help_str(80)) for name, command in commands if command is not None]
+            with formatter.section(title):
+                formatter.write_dl(rows, col_max=max(map(len, COMMANDS)) + 2)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0].lstrip().upper().startswith("SELECT "):
             raise click.UsageError('to ask a question, write: elfstream query "SELECT ..." FILE...', ctx)
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            import difflib
-
-            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            meant = f"; did you mean {near[0]}?" if near else ""
-            raise click.UsageError(f"there is no command {args[0]}{meant}", ctx)
         return super().resolve_command(ctx, args)
 
     def main(  # type: ignore[override]  # the base has overloads by standalone_mode, which we always take over
@@ -173,6 +176,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage (also SQL and formats), 130 interrup
 @click.group(
     "elfstream",
     cls=Face,
+    commands_at=COMMANDS,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

@@ -222,6 +222,10 @@ class AsyncJob:
         path = _query(self._path, start=time_text(start))
         return await self.client.ask("PATCH", path, patch, {"If-Match": f'"{revision}"'})
 
+    async def validate(self, patch: Mapping[str, object]) -> Document:
+        """What a change would make of it, or what is wrong with that; `patch` has `sql`, `settings`, `parameters`."""
+        return await self.client.ask("POST", self._path + "/validate", patch)
+
     async def stop(self, *, drain: bool = False) -> Document:
         """No agent reads for it any more; with `drain` they read to the end as of now, and all windows become final."""
         return await self.client.ask("POST", self._path + "/stop", {"drain": drain})
@@ -246,15 +250,19 @@ class AsyncJob:
         status: str | None = None,
         all: bool = False,
         rows: int | None = None,
+        limit: int | None = None,
     ) -> AsyncIterator[WindowResult]:
-        """Windows that start in [start, end) in order of time, the latest revision of each, or with `all` every one."""
+        """Windows that start in [start, end) in order of time, at most `limit`; the latest revision of each, or with `all`
+        every one."""
         after: str | None = None
-        while True:
+        left = PAGE_WINDOWS if limit is None else limit
+        while left > 0:
             query = {"from": time_text(start), "to": time_text(end), "status": status, "rows": rows, "after": after}
-            path = _query(self._path + "/results", **query, all="true" if all else None, limit=PAGE_WINDOWS)
+            path = _query(self._path + "/results", **query, all="true" if all else None, limit=min(left, PAGE_WINDOWS))
             page = await self.client.ask("GET", path)
             for document in page["results"]:
                 yield window_result(document)
+            left -= 0 if limit is None else len(page["results"])
             after = page["next"]
             if after is None:
                 return

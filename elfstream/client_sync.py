@@ -179,6 +179,10 @@ class Job:
             )
         )
 
+    def validate(self, patch: Mapping[str, object]) -> Document:
+        """What a change would make of it, or what is wrong with that; `patch` has `sql`, `settings`, `parameters`."""
+        return self._loop.run(self._job.validate(patch))
+
     def stop(self, *, drain: bool = False) -> Document:
         """No agent reads for it any more; with `drain` they read to the end as of now, and all windows become final."""
         return self._loop.run(self._job.stop(drain=drain))
@@ -203,9 +207,13 @@ class Job:
         status: str | None = None,
         all: bool = False,
         rows: int | None = None,
+        limit: int | None = None,
     ) -> Iterator[WindowResult]:
-        """Windows that start in [start, end) in order of time, the latest revision of each, or with `all` every one."""
-        return self._loop.each(self._job.results(start, end, status=status, all=all, rows=rows))
+        """Windows that start in [start, end) in order of time, at most `limit`; the latest revision of each, or with `all`
+        every one."""
+        return self._loop.each(
+            self._job.results(start, end, status=status, all=all, rows=rows, limit=limit)
+        )
 
     def watch(
         self, *, after: int | None = None, status: str | None = None, rows: int | None = None

@@ -11,6 +11,7 @@ from typing import IO
 
 from elfstream.terminal import is_terminal
 
+_OWN, _BACK = "\x1b[?1049h\x1b[H\x1b[2J", "\x1b[?1049l"
 _HIDE, _SHOW, _HOME, _REST_OF_LINE, _BELOW = "\x1b[?25l", "\x1b[?25h", "\x1b[H\x1b[2J", "\x1b[K", "\x1b[J"
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"  # synchronized output; terminals that do not know it ignore it
 BARS = " ▁▂▃▄▅▆▇█"
@@ -22,10 +23,11 @@ def can_draw(stream: IO[str]) -> bool:
 
 
 class Screen:
-    """Context manager. A frame replaces the one before in a single write, line over line, so nothing is ever blank."""
+    """Context manager. A frame replaces the one before in a single write, line over line, so nothing is ever blank. With
+    `own` the terminal's other screen is drawn on, and what was there before comes back at the end."""
 
-    def __init__(self, out: IO[str]) -> None:
-        self._out = out
+    def __init__(self, out: IO[str], own: bool = False) -> None:
+        self._out, self._own = out, own
         self._drawn = 0
         self._size = self.size
 
@@ -49,13 +51,13 @@ class Screen:
         self._drawn = len(lines)
 
     def __enter__(self) -> Screen:
-        self._out.write(_HIDE)
+        self._out.write(_OWN + _HIDE if self._own else _HIDE)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._out.write(_SHOW)
+        self._out.write(_SHOW + _BACK if self._own else _SHOW)
         self._out.flush()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from job.explain import explain
-from job.plan import Plan, Schema
+from job.plan import Plan, Schema, columns_of, key_name
 from master.job_documents import current, time_text
 from master.requests import Coverage, JobView, NodeView, RevisionView, VertexView
 from master.service import JobNotice, NodeNotice
@@ -43,6 +43,17 @@ def columns_document(plan: Plan) -> list[dict[str, str]]:
     return [{"name": output.name, "type": str(output.expr.type)} for output in plan.outputs]
 
 
+def key_columns(plan: Plan) -> list[str]:
+    """The columns that tell the rows of a window apart: made of nothing but keys."""
+    keys = {key_name(index) for index in range(len(plan.keys))}
+    found = []
+    for output in plan.outputs:
+        names = {column.name for column in columns_of(output.expr)}
+        if names and names <= keys:
+            found.append(output.name)
+    return found
+
+
 def revision_document(revision: RevisionView) -> dict[str, Any]:
     """One of a job's changes."""
     return {
@@ -71,6 +82,7 @@ def job_document(view: JobView, names: Names, now_us: int) -> dict[str, Any]:
         "parameters": revision.parameters,
         "source": innermost(revision.plan).source,
         "columns": columns_document(revision.plan),
+        "keys": key_columns(revision.plan),
         "plan": explain(revision.plan),
         "created": time_text(view.created_us),
         "master": node_document(view.master, names),

@@ -71,6 +71,7 @@ SCHEMAS: _Json = {
             "parameters": _PARAMETERS,
             "source": _TEXT,
             "columns": _COLUMNS,
+            "keys": {**_list(_TEXT), "description": "columns that tell the rows of a window apart"},
             "plan": _TEXT,
             "created": _TIME,
             "master": _ref("Who"),

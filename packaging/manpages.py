@@ -6,6 +6,7 @@ usage: manpages.py FOLDER
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -23,7 +24,9 @@ FILES = {
 }
 ENVIRONMENT = {
     "ELFSTREAM_NODE_*, ELFSTREAM_LIMITS_*, ELFSTREAM_SECURITY_*": "Stand above the keys of a node's configuration.",
-    "ELFSTREAM_URL": "The node that commands about jobs talk to.",
+    "ELFSTREAM_URL": "The node, or nodes, that commands about a fleet talk to.",
+    "ELFSTREAM_TOKEN_FILE": "Holds the token of that fleet.",
+    "ELFSTREAM_CACERT, ELFSTREAM_CERT, ELFSTREAM_KEY": "Certificates for it, as the options have them.",
     "NO_COLOR": "Set to anything: no colours.",
 }
 
@@ -72,18 +75,26 @@ def options(command: click.Command, context: click.Context) -> list[str]:
     return lines
 
 
+def every_command(group: click.Group, context: click.Context) -> Iterator[tuple[click.Command, click.Context]]:
+    """The commands of a group, and of groups in it, each with its context."""
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        inner = click.Context(command, info_name=name, parent=context)
+        yield command, inner
+        if isinstance(command, click.Group):
+            yield from every_command(command, inner)
+
+
 def command_page() -> str:
     """elfstream(1)."""
     context = click.Context(main, info_name="elfstream")
     lines = header("elfstream", 1, "exact SQL over web access logs")
     lines += [".SH SYNOPSIS", f"{bold('elfstream')} \\fICOMMAND\\fR [\\fIARGUMENTS\\fR]", ".SH DESCRIPTION"]
     lines += [*paragraphs(main.help or ""), ".SH OPTIONS", *options(main, context), ".SH COMMANDS"]
-    for name in main.list_commands(context):
-        command = main.get_command(context, name)
-        assert command is not None
-        inner = click.Context(command, info_name=name, parent=context)
+    for command, inner in every_command(main, context):
         usage = " ".join(command.collect_usage_pieces(inner))
-        lines += [f".SS {escaped(f'elfstream {name} {usage}')}", *paragraphs(command.help or "")]
+        lines += [f".SS {escaped(f'{inner.command_path} {usage}')}", *paragraphs(command.help or "")]
         lines += [*options(command, inner), *paragraphs(command.epilog or "")]
     lines += [".SH FILES", *described(FILES), ".SH ENVIRONMENT", *described(ENVIRONMENT)]
     return "\n".join([*lines, ".SH SEE ALSO", "\\fBelfstream\\-node\\fR(5), \\fBsystemctl\\fR(1)"]) + "\n"
