@@ -25,7 +25,8 @@ def prove(folder: Path, agents: int, workers: int, faults: int, write_s: float, 
     with Fleet(folder, agents, workers, {"access": "combined"}, seed) as fleet, ExitStack() as ending:
         replay = Replay(SET, [node.folder / "access" for node in fleet.agents], rng)
         settings = {
-            "emit": "200ms", "delay": f"{DISORDER_S}s", "idle": "1h", "since": replay.since, "retain": "30d", "expect": agents,
+            "emit": "200ms", "delay": f"{DISORDER_S}s", "idle": "1h",
+            "since": replay.since, "retain": "30d", "expect": agents,
         }  # fmt: skip
         client = ending.enter_context(fleet.client())
         jobs = {name: client.submit(name, sql, settings=settings) for name, sql in SQL.items()}
