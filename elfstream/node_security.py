@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 
+from elfstream.certs import dial_context, server_context
 from elfstream.config.model import SecurityConfig
 from elfstream.config.secrets import read_token
 from elfstream.event_log import hide
@@ -20,14 +21,9 @@ class Security:
         """Of the port; asks browsers and peers for certificates where there is an authority, requires them of peers."""
         self.client_tls: ssl.SSLContext | None = None
         """For asking other nodes."""
-        if config.has_tls:
-            assert config.cert is not None
-            self.server_tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=config.ca)
-            self.server_tls.load_cert_chain(config.cert, config.key)
-            self.client_tls = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=config.ca)
-            if config.ca is not None:
-                self.server_tls.verify_mode = ssl.CERT_OPTIONAL
-                self.client_tls.load_cert_chain(config.cert, config.key)
+        if config.cert is not None and config.key is not None:
+            self.server_tls = server_context(config.cert, config.key, config.ca)
+            self.client_tls = dial_context(config.cert, config.key, config.ca)
         self.peer_auth = PeerAuth(
             self.token.encode("ascii"), self.client_tls, config.has_tls and config.ca is not None
         )

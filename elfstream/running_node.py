@@ -59,6 +59,8 @@ from srt.tree_events import Refused as TreeRefused
 from srt.wire import VERSION, VERSION_LEAST, Greeting
 
 log = EventLog("node")
+KEEPALIVE_S = 75.0
+"""A connection without a request for so long, or without a whole one, is closed; streams and links stay."""
 LEAVE_S = 0.5
 """Others get so long to hear that we go."""
 
@@ -140,7 +142,9 @@ class RunningNode:
             self._rng,
             security.peer_auth,
         )
-        self._runner = web.AppRunner(self._api.app, access_log=None, handle_signals=False)
+        self._runner = web.AppRunner(
+            self._api.app, access_log=None, handle_signals=False, keepalive_timeout=KEEPALIVE_S
+        )
         await self._runner.setup()
         await web.SockSite(self._runner, listener, ssl_context=security.server_tls).start()
 

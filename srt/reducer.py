@@ -190,6 +190,12 @@ class Reducer:
         return min(at, self._outbox.due_s) if self._can_ship else at
 
     @property
+    def is_idle(self) -> bool:
+        """Nothing would be lost if it were not there."""
+        in_flight = self._flight.due_s(self.options.forget_after_s, True) < NEVER
+        return not (in_flight or self._outbox.spans or self._syncs or self._syncs_due or self.holding)
+
+    @property
     def _can_send(self) -> bool:
         return self.parent is not None and not self._busy
 

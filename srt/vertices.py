@@ -91,10 +91,16 @@ class Vertices:
         out: list[Any] = []
         reducer = self.reducers.get(key)
         if reducer is None:
+            self._forget_idle()
             reducer = self.reducers[key] = Reducer(self.ref, self._budget, self._options, self._sizes)
             parent = self.ref if self._trees.serves(key) else self._trees.parent(key)
             out += self._sorted(key, reducer.handle(ParentChanged(parent), self._now))
         return out + self._sorted(key, reducer.handle(event, self._now))
+
+    def _forget_idle(self) -> None:
+        """Lets go of those whose tree does not pass here any more. O(vertices), when a further job comes."""
+        for key in [key for key, one in self.reducers.items() if key not in self._trees.vertices and one.is_idle]:
+            del self.reducers[key]
 
     def _sorted(self, key: bytes, effects: Iterable[Any]) -> list[Any]:
         """Who is meant: another node, the master here, or the agent here."""
