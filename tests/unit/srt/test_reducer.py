@@ -169,8 +169,8 @@ def test_it_ships_at_the_size_limit() -> None:
 
 
 def test_under_a_cap_of_memory_frames_are_an_eighth_of_it() -> None:
-    vertex = Vertex(hold_s=100.0)
-    vertex.core = Reducer(ME, Budget(BudgetOptions(memory_max=80_000)), ReducerOptions(hold_s=100.0), Options.tiny())
+    vertex = Vertex(hold_s=20.0)
+    vertex.core = Reducer(ME, Budget(BudgetOptions(memory_max=80_000)), ReducerOptions(hold_s=20.0), Options.tiny())
     vertex.core.handle(ParentChanged(UP), vertex.instant)
     vertex.hear(Ack((1,)))
     shipped = []
