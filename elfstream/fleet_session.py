@@ -176,11 +176,16 @@ def refused(error: ApiError, job: str = "", sql: str = "") -> FleetError:
             f"{error.detail}. Name the file with the fleet's token: --token-file or ELFSTREAM_TOKEN_FILE."
         )
     if error.status in (400, 413, 422):
-        where = error.field.replace("settings.", "--set ").replace("parameters.", "--param ")
-        prefix = f"{where}: " if where not in ("", "name", "sql") else ""
-        return FleetError(f"{prefix}{error.detail}" + (f" {error.advice}" if error.advice else ""), USAGE)
+        return FleetError(blamed(error.field, error.detail, error.advice), USAGE)
     where = f" (node {error.node})" if error.node else ""
     return FleetError(f"{error}{where}")
+
+
+def blamed(field: str | None, detail: str, advice: str | None) -> str:
+    """What is wrong with a member of a request, called by the option that it came from."""
+    where = (field or "").replace("settings.", "--set ").replace("parameters.", "--param ")
+    prefix = f"{where}: " if where not in ("", "name", "sql") else ""
+    return f"{prefix}{detail}" + (f" {advice}" if advice else "")
 
 
 def _lost(error: ResultsLostError) -> FleetError:

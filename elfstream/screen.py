@@ -63,7 +63,7 @@ class Screen:
 
 def sparkline(values: Sequence[float], columns: int, top: float = 0.0) -> str:
     """The last `columns` values as bars, right-aligned; the highest is `top` or the greatest of them, blank is 0."""
-    shown = values[-columns:]
+    shown = values[-columns:] if columns > 0 else ()
     top = max(top, max(shown, default=0.0)) or 1.0
     bars = "".join(BARS[ceil(value / top * (len(BARS) - 1))] for value in shown)
     return bars.rjust(columns)

@@ -74,7 +74,7 @@ def command(
 
 
 def _wrong(shown: Mapping[str, Any], sql: str) -> click.ClickException:
-    from elfstream.fleet_session import USAGE, FleetError
+    from elfstream.fleet_session import USAGE, FleetError, blamed
     from job.errors import SqlError
 
     texts = []
@@ -83,12 +83,13 @@ def _wrong(shown: Mapping[str, Any], sql: str) -> click.ClickException:
         if error["field"] == "sql":
             texts.append(str(SqlError(error["detail"], sql, position, advice)))
         else:
-            texts.append(" ".join(part for part in (f"{error['field']}: {error['detail']}", advice) if part))
+            texts.append(blamed(error["field"], error["detail"], advice))
     return FleetError("\n".join(texts), USAGE)
 
 
 def _tell(shown: Mapping[str, Any]) -> None:
     from elfstream.terminal import DIM, has_colour, paint, visible
+    from elfstream.views.words import count
 
     colour = has_colour(sys.stdout)
     click.echo(paint("plan", DIM, colour))
@@ -96,4 +97,4 @@ def _tell(shown: Mapping[str, Any]) -> None:
         click.echo(f"  {visible(line)}")
     for warning in shown["warnings"]:
         click.echo(f"note: {warning}")
-    click.echo(f"good: {len(shown['columns'])} columns from {shown['source']}")
+    click.echo(f"good: {count(len(shown['columns']), 'column')} from {shown['source']}")

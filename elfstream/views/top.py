@@ -133,13 +133,13 @@ class FleetState(NamedTuple):
     trouble: str = ""
 
 
-_NAME_MIN, _FACTS = 8, 53
+_NAME_MIN, _FACTS = 4, 51
 """Columns of the name at least, and of what stands behind it without the bars."""
 
 
 def jobs_room(lines: int) -> int:
     """Jobs that fit a screen of so many lines."""
-    return max(lines - 6, 1)
+    return max(lines - 7, 1)
 
 
 def fleet_picture(state: FleetState, columns: int, lines: int, colour: bool) -> list[str]:
@@ -153,16 +153,19 @@ def fleet_picture(state: FleetState, columns: int, lines: int, colour: bool) -> 
     head = _ends(" · ".join(parts), state.clock, columns, colour)
     names = [visible(one.name) for one in state.jobs]
     width = max(min(max(map(cells, names), default=0), columns - _FACTS - 2), _NAME_MIN)
+    is_narrow = columns < width + _FACTS + 2  # then the end of a row is cut, and colours would be cut with it
     bars = min(max(columns - width - _FACTS - 2, 0), SAMPLES)
     title = f"{pad('job', width)}  {'state':<9}{'rev':>4}{'agents':>8}{'lines/s':>9}"
     title += f"  {pad('', bars)}{'behind':>8}{'results':>11}"
     drawn = [head, "", paint(cut(title, columns), BOLD, colour)]
     for one, name in zip(state.jobs[: jobs_room(lines)], names, strict=False):
-        drawn.append(_job_row(one, pad(cut(name, width), width), bars, columns, colour))
+        row = _job_row(one, pad(cut(name, width), width), bars, columns, colour and not is_narrow)
+        drawn.append(cut(row, columns) if is_narrow else row)
     if not state.jobs and not state.trouble:
         drawn.append("no job yet; 'elfstream job submit' makes one")
-    if state.jobs_all > len(state.jobs[: jobs_room(lines)]):
-        drawn.append(paint(f"… and {count(state.jobs_all - jobs_room(lines), 'job')} more", DIM, colour))
+    hidden = state.jobs_all - len(state.jobs[: jobs_room(lines)])
+    if hidden > 0:
+        drawn.append(paint(f"… and {count(hidden, 'job')} more", DIM, colour))
     return [*drawn, "", *_foot(state.trouble, columns, colour)]
 
 

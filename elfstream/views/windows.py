@@ -54,8 +54,8 @@ def window_line(result: WindowResult) -> str:
 
 
 def status_text(result: WindowResult) -> str:
-    """final; from its second revision on with the number."""
-    revised = f", revision {result.revision}" if result.revision > 1 else ""
+    """final; from its second revision on with the number, which of a tentative one tells nothing."""
+    revised = f", revision {result.revision}" if result.revision > 1 and result.status == "final" else ""
     return f"{result.status}{revised}"
 
 
