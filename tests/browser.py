@@ -35,19 +35,19 @@ _FLAGS = (
 _KEYS = {
     "Enter": (13, "\r"), "Tab": (9, ""), "Escape": (27, ""), "ArrowDown": (40, ""), "End": (35, ""), "Delete": (46, ""),
 }  # fmt: skip
-_UNTIL = """new Promise((done, failed) => {
+_UNTIL = """((condition, limit) => new Promise((done, failed) => {
   let seen, watcher, often, last;
   const end = (how, value) => { watcher.disconnect(); clearInterval(often); clearTimeout(last); how(value); };
   const look = () => {
-    try { seen = (() => (CONDITION))(); } catch (error) { seen = String(error); return; }
+    try { seen = condition(); } catch (error) { seen = String(error); return; }
     if (seen) end(done, seen);
   };
   watcher = new MutationObserver(look);
   often = setInterval(look, 50);
-  last = setTimeout(() => end(failed, new Error("still " + JSON.stringify(seen))), LIMIT);
+  last = setTimeout(() => end(failed, new Error("still " + JSON.stringify(seen))), limit);
   watcher.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
   look();
-})"""
+}))"""
 
 
 def chromium() -> str | None:
@@ -68,6 +68,7 @@ class Tab:
         self._socket = socket
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._asked = asyncio.Event()
         self._reader = asyncio.create_task(self._read())
         self.complaints: list[str] = []
         self.refused: list[str] = []
@@ -88,7 +89,11 @@ class Tab:
 
     async def resize(self, width: int, height: int) -> None:
         await self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
         )
 
     async def evaluate(self, script: str) -> Any:
@@ -101,7 +106,7 @@ class Tab:
 
     async def until(self, condition: str) -> Any:
         """Waits until an expression is true, and returns its value. Raises ScriptError with its last value."""
-        script = _UNTIL.replace("CONDITION", condition).replace("LIMIT", str(WAIT_S * 1000))
+        script = f"{_UNTIL}(() => ({condition}), {WAIT_S * 1000})"
         try:
             return await self.evaluate(script)
         except ScriptError as error:
@@ -110,7 +115,17 @@ class Tab:
 
     async def shows(self, text: str, where: str = "body") -> None:
         """Waits until an element's text contains this."""
-        await self.until(f"document.querySelector({json.dumps(where)})?.innerText.includes({json.dumps(text)})")
+        await self.until(
+            f"document.querySelector({json.dumps(where)})?.innerText.includes({json.dumps(text)})"
+        )
+
+    async def asks(self, path: str, times: int = 1) -> None:
+        """Waits until the page has asked for something so many times more."""
+        count = len(self.requests)
+        async with asyncio.timeout(WAIT_S):
+            while sum(urlsplit(url).path == path for _, url in self.requests[count:]) < times:
+                self._asked.clear()
+                await self._asked.wait()
 
     async def text(self, selector: str) -> str:
         return str(await self.evaluate(f"document.querySelector({json.dumps(selector)}).innerText"))
@@ -173,6 +188,7 @@ class Tab:
     def _note(self, event: str, params: dict[str, Any]) -> None:
         if event == "Network.requestWillBeSent":
             self.requests.append((params["request"]["method"], params["request"]["url"]))
+            self._asked.set()
         elif event == "Runtime.exceptionThrown":
             details = params["exceptionDetails"]
             self.complaints.append(details.get("exception", {}).get("description") or details["text"])

@@ -33,7 +33,7 @@ export function chart(series, marks, label, width) {
   }
   const every = Math.max(1, Math.ceil(times.length / (width / 150)));
   times.forEach((at, index) => {
-    if (index % every === 0) svg.append(s("text", { x: x(at), y: HEIGHT - 8, class: "axis middle" }, clock(at)));
+    if (index % every === 0) svg.append(s("text", { x: x(at), y: HEIGHT - 8, class: "axis middle" }, clock(at, times.at(-1))));
   });
   for (const mark of marks) {
     svg.append(

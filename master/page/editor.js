@@ -55,7 +55,7 @@ export function editor({ named = false, verb, check, submit }) {
     for (const [key, input] of inputs) input.setAttribute("aria-invalid", String(field === `settings.${key}`));
   };
 
-  let asked = 0, timer = 0;
+  let asked = 0, timer = 0, noted = "";
   function say(kind, ...children) {
     verdict.className = `verdict ${kind}`;
     verdict.replaceChildren(...children);
@@ -132,12 +132,15 @@ export function editor({ named = false, verb, check, submit }) {
       text.value = sql;
       for (const [key, input] of inputs) input.value = settings[key] ?? "";
       base = { sql, settings: usual };
+      noted = "";
       notes.replaceChildren();
       paint();
       look();
     },
-    /** A sentence above the button, with buttons: [[label, what], ...]. */
+    /** A sentence above the button, with buttons: [[label, what], ...]. The same again changes nothing. */
     notice(sentence, actions = []) {
+      if (sentence === noted) return;
+      noted = sentence;
       notes.replaceChildren(...(sentence ? [h("p", {}, sentence)] : []), ...actions.map(([label, what]) => h("button", { type: "button", onclick: what }, label)));
     },
   };

@@ -9,7 +9,10 @@ const plain = (number) => {
   if (Math.abs(number) < 1) return SMALL.format(number);
   return Math.abs(number) < 1e15 ? PLAIN.format(number) : String(number);
 };
-export const compact = (number) => (Math.abs(number) < 10000 ? plain(number) : COMPACT.format(number));
+export const compact = (number) => {
+  if (Math.abs(number) < 10000) return plain(number);
+  return Math.abs(number) < 1e15 ? COMPACT.format(number) : number.toExponential(1);
+};
 
 export const isNumber = (type) => NUMBERS.test(type);
 export const isWindow = (type) => type.startsWith("STRUCT");
@@ -31,14 +34,19 @@ export function shown(value, type = "") {
   return String(value);
 }
 
-const day = (date) => date.toLocaleDateString([], { month: "short", day: "numeric" });
+const day = (date) => date.toLocaleDateString([], {
+  month: "short", day: "numeric", year: date.getFullYear() === new Date().getFullYear() ? undefined : "numeric",
+});
 
-/** Time of the day, with the day if that is not today's. */
-export function clock(time) {
+/** Time of the day, with the day if that is not the one of `beside`. */
+export function clock(time, beside = Date.now()) {
   if (!time) return "";
   const date = new Date(time), text = date.toLocaleTimeString([], { hour12: false });
-  return date.toDateString() === new Date().toDateString() ? text : `${day(date)}, ${text}`;
+  return date.toDateString() === new Date(beside).toDateString() ? text : `${day(date)}, ${text}`;
 }
+
+/** When a window begins and ends. */
+export const period = ({ start, end }) => `${clock(start)} to ${clock(end, start)}`;
 
 /** 1.2 s, 3 min, 2 h. */
 export function span(milliseconds) {

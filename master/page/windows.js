@@ -2,7 +2,7 @@
 
 import { chart } from "./chart.js";
 import { badge, draw, h, picker } from "./dom.js";
-import { clock, isNumber, isWindow, numberOf, shown } from "./values.js";
+import { isNumber, isWindow, numberOf, period, shown } from "./values.js";
 
 const WINDOWS_MAX = 60, LINES_MAX = 6;
 export const ROWS_MAX = 100;
@@ -31,7 +31,7 @@ export class Windows {
   }
 }
 
-const times = (window) => (window ? `${clock(window.start)} to ${clock(window.end)}` : "since the job began");
+const times = (window) => (window ? period(window) : "since the job began");
 const columnsOf = (record) => record.columns.filter((one) => !isWindow(one.type)).map(({ name, type }) => ({ name, type, isNumber: isNumber(type) }));
 
 /** Rows of the newest window, or of the one that is picked. `changed` is called when the user picks. */
@@ -70,9 +70,9 @@ function cell(value, { type, isNumber: right }, most) {
   return h("td", { class: "number" }, h("span", { class: "bar", style: `--share:${share}%` }, inner));
 }
 
-/** What tells the rows of a window apart: the texts, and numbers from the left as far as they are needed. */
+/** What tells the rows of a window apart: all but numbers and arrays, and numbers from the left as far as they are needed. */
 function keysOf(columns, records) {
-  const keys = columns.filter((one) => !one.isNumber);
+  const keys = columns.filter((one) => !one.isNumber && !one.type.startsWith("ARRAY"));
   for (const more of columns.filter((one) => one.isNumber)) {
     if (records.every(({ rows }) => new Set(rows.map((row) => nameOf(row, keys))).size === rows.length)) break;
     keys.push(more);
