@@ -13,13 +13,13 @@ import resource
 import statistics
 import time
 
+from elfstream.simulated.network import Network
+from elfstream.simulated.world import Process, World
 from srt.automaton import Ref
 from srt.ids import ID_BYTES
 from srt.options import RingOptions
 from srt.ring import Ring
 from tests.sim.fleet_of_rings import closest_of
-from tests.sim.network import Network
-from tests.sim.world import Process, World
 
 LATENCY_S = 0.01
 JOINS_PER_S_MAX = 2000.0

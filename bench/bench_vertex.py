@@ -21,6 +21,9 @@ from cbt.tree import Tree
 from cython_ext.column import Column
 from elfstream.fleet_wire import fleet_wire
 from elfstream.node import NodeCore, NodeOptions
+from elfstream.simulated.disks import KeyValueDisk
+from elfstream.simulated.network import Network
+from elfstream.simulated.world import Process, World
 from job.types import Kind
 from srt.automaton import NEVER, WAKE, Instant, Received, Ref, Send
 from srt.directory import STORE as DIRECTORY
@@ -31,9 +34,6 @@ from srt.reducer import ParentChanged, Reducer
 from srt.reducer_tree import ReducerTree
 from srt.ring import Ring
 from srt.tree_messages import Kind as NodeKind
-from tests.sim.disk import KeyValueDisk
-from tests.sim.network import Network
-from tests.sim.world import Process, World
 
 CHILDREN = 16
 MIB = 1 << 20

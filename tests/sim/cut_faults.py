@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from elfstream.simulated.disks import FileDisk, KeyValueDisk
 from master.group_events import Recover
 from master.root import ForgetAgent
 from tests.sim.cut_job import JobSide
 from tests.sim.cut_masters import GroupNode
-from tests.sim.disk import FileDisk, KeyValueDisk
 from tests.sim.single_log import lose_tail
-from tests.sim.world import Process, World
 
 MINUTE_US = 60_000_000
 

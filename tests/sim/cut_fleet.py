@@ -9,6 +9,9 @@ from agent.journal import JournalOptions
 from agent.stream import PIECES_MAX
 from agent.stream_events import Advance, Fold, Release, Started
 from agent.streams import StreamsOptions
+from elfstream.simulated.disks import FileDisk
+from elfstream.simulated.network import Network
+from elfstream.simulated.world import WALL_START_US, Process, World
 from master.committed import WindowPublished
 from master.root import DrainJob
 from srt import frames
@@ -19,9 +22,6 @@ from tests.sim.cut_logs import Driver, Line, LogFile, Logs
 from tests.sim.cut_masters import GroupNode
 from tests.sim.cut_nodes import AgentNode, MasterNode, NeedParent, SetParent, VertexNode
 from tests.sim.cut_truth import SECOND_US, AgentBox, Broken
-from tests.sim.disk import FileDisk
-from tests.sim.network import Network
-from tests.sim.world import WALL_START_US, Process, World
 
 STEPS_MAX = 60_000
 """A run takes 3,000 to 15,000."""

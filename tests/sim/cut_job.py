@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from agent.journal import Journal, JournalOptions
 from agent.stream_job import Job
+from elfstream.simulated.disks import KeyValueDisk
+from elfstream.simulated.world import WALL_START_US, Process, World
 from job.plan import Plan
 from job.plan_book import NEVER_US, PlanBook, Revision
 from job.settings import Settings
@@ -34,9 +36,7 @@ from tests.sim.cut_truth import (
     window_rows,
     windows_of,
 )
-from tests.sim.disk import KeyValueDisk
 from tests.sim.single_log import SingleLog
-from tests.sim.world import WALL_START_US, Process, World
 
 if TYPE_CHECKING:
     from tests.sim.cut_faults import Shape

@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 
+from elfstream.simulated.network import Network
+from elfstream.simulated.world import Process
 from tests.sim.fleet_of_directories import DirectoryFleet, job, node_of, soft
-from tests.sim.network import Network
-from tests.sim.world import Process
 
 LATENCY_S = 0.02
 TOLD_S = 30.0

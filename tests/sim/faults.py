@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tests.sim.world import Process, World
+from elfstream.simulated.world import Process, World
 
 
 class Faults:

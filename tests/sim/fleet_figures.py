@@ -8,11 +8,11 @@ import statistics
 from collections import Counter
 from dataclasses import dataclass
 
+from elfstream.simulated.network import Network
 from srt.ids import ID_BYTES, job_key, key_of, number_of
 from srt.tree_events import CastDelivered, CastEnded, Multicast
 from tests.sim.fleet_of_rings import closest_of, ring_of
 from tests.sim.fleet_of_trees import TreeFleet
-from tests.sim.network import Network
 
 LATENCY_S = 0.02
 

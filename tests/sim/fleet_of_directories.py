@@ -5,16 +5,16 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from elfstream.simulated.disks import KeyValueDisk
+from elfstream.simulated.network import Network
+from elfstream.simulated.world import WALL_START_US, Process
 from srt.automaton import Instant, Received, Send, Stored, StoreFailed, Wake
 from srt.directory import STORE, Directory, Tell
 from srt.directory_messages import DIRECTORY_MESSAGES, Entry
 from srt.options import DirectoryOptions, RingOptions
 from srt.ring import Ring
 from srt.wire import Wire
-from tests.sim.disk import KeyValueDisk
 from tests.sim.fleet_of_rings import RingFleet
-from tests.sim.network import Network
-from tests.sim.world import WALL_START_US, Process
 
 _WIRE = Wire(*DIRECTORY_MESSAGES)
 

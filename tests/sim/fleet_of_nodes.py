@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,9 @@ from cbt.options import Options
 from elfstream.fleet_wire import fleet_wire
 from elfstream.node import NodeCore, NodeOptions
 from elfstream.notice_board import HaveSources
+from elfstream.simulated.disks import DurableStores, FileDisk, KeyValueDisk
+from elfstream.simulated.network import Network
+from elfstream.simulated.world import WALL_START_US, Process, World
 from job.plan import Plan
 from job.settings import JobSpec, Settings
 from master.finality import FinalityOptions
@@ -50,11 +53,8 @@ from tests.plans import SCHEMA, plan
 from tests.sim.cut_job import PLANS, UNFIT
 from tests.sim.cut_logs import Driver, Line, LogFile, Logs
 from tests.sim.cut_truth import Broken
-from tests.sim.disk import FileDisk, KeyValueDisk
 from tests.sim.job_watch import Cuts, JobWatch, check_content
-from tests.sim.network import Network
 from tests.sim.node_faults import NodeFaults, Shape
-from tests.sim.world import WALL_START_US, Process, World
 
 SECOND_US = 1_000_000
 SOURCE = "access"
@@ -66,21 +66,6 @@ FINAL_S = 40.0
 
 KNOWN_S = 15.0
 """All nodes know all jobs so soon after the faults ended, and all agents take part."""
-
-
-class DiskStore:
-    """The stores of a process as readers see them: what is durable."""
-
-    def __init__(self, process: Process) -> None:
-        self._process = process
-
-    def scan(
-        self, store: str, first: bytes, last: bytes, limit: int, reverse: bool = False
-    ) -> Sequence[tuple[bytes, bytes]]:
-        disk = self._process.disks[store]
-        assert isinstance(disk, KeyValueDisk)
-        keys = disk.durable.irange(first, last, inclusive=(True, False), reverse=reverse)
-        return [(key, disk.durable[key]) for key, _ in zip(keys, range(limit), strict=False)]
 
 
 @dataclass
@@ -216,7 +201,7 @@ class NodeFleet(NodeFaults):
             )
             self._later(process, lambda: finish(effect, Memory(Budget(), Options.tiny())))
         elif isinstance(effect, ReadResults):
-            self._later(process, lambda: read_results(DiskStore(process), effect))
+            self._later(process, lambda: read_results(DurableStores(process.disks), effect))
         elif isinstance(effect, Answer):
             told = self._asked.pop(effect.token, None)
             if told is not None:

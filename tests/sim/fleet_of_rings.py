@@ -7,13 +7,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from elfstream.simulated.network import Network
+from elfstream.simulated.world import Process, World
 from srt.automaton import Core, Ref
 from srt.ids import ID_BYTES, nearness, number_of
 from srt.options import RingOptions
 from srt.ring import LeaveRing, Ring
 from srt.ring_check import check_ring
-from tests.sim.network import Network
-from tests.sim.world import Process, World
 
 
 def ring_of(process: Process) -> Ring:

@@ -6,6 +6,8 @@ import random
 from collections import defaultdict
 from typing import Any
 
+from elfstream.simulated.network import Network
+from elfstream.simulated.world import Process
 from srt.automaton import Instant, PeerLost, Received, Ref, Wake
 from srt.master_routing import AnswerMaster, Asked, AskMaster, MasterRouting
 from srt.options import RingOptions, TreeOptions
@@ -17,8 +19,6 @@ from srt.tree_events import Claim, ForwardTo, Serve, StopServing, Subscribe
 from srt.tree_messages import MASTER_MESSAGES, Kind
 from srt.vertex import Vertex, VertexState
 from tests.sim.fleet_of_rings import RingFleet, closest_of
-from tests.sim.network import Network
-from tests.sim.world import Process
 
 
 class TreeNode:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from elfstream.fleet_wire import charged_to, fleet_wire
+from elfstream.simulated.network import Network
+from elfstream.simulated.world import Process, World
 from srt.automaton import ANY_BOOT, NEVER, WAKE, PeerLost, Received, Ref, Send
 from srt.link_messages import LINK_MESSAGES
 from srt.links import Busy, Free, Hold, LinkDown, Links, Ready, Room
 from srt.options import LinkOptions
-from tests.sim.network import Network
-from tests.sim.world import Process, World
 
 _WIRE = fleet_wire()
 

@@ -6,8 +6,8 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from tests.sim.disk import FileDisk, KeyValueDisk
-from tests.sim.world import Process, World
+from elfstream.simulated.disks import FileDisk, KeyValueDisk
+from elfstream.simulated.world import Process, World
 
 KINDS = (
     "crash", "crash", "leader", "three", "pause", "partition", "one way", "network", "effects", "full", "rot group",

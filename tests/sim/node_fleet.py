@@ -23,6 +23,9 @@ from elfstream.node import NodeCore, NodeOptions
 from elfstream.notice_board import HaveSources
 from elfstream.output import json_lines
 from elfstream.result import Result
+from elfstream.simulated.disks import DurableStores, FileDisk, KeyValueDisk
+from elfstream.simulated.network import Network
+from elfstream.simulated.world import WALL_START_US, Process, World
 from job.plan import Plan, Schema
 from job.settings import JobSpec, Settings
 from master.entries import TENTATIVE
@@ -43,10 +46,7 @@ from srt.ring import Ring
 from srt.tree_messages import Kind
 from tests.plans import plan
 from tests.sim.cut_logs import KINDS, Driver, Line, LogFile, Logs
-from tests.sim.disk import FileDisk, KeyValueDisk
 from tests.sim.linked_world import LinkedWorld
-from tests.sim.network import Network
-from tests.sim.world import WALL_START_US, Process, World
 
 SECOND_US = 1_000_000
 WINDOW_US = 4 * SECOND_US
@@ -69,21 +69,6 @@ SMALL_VERTEX = ReducerOptions(
     forget_after_s=10.0, pending_max=8, frame_bytes_max=8000, burst_bytes=600, pending_bytes_max=20_000
 )
 Rows = list[list[Any]]
-
-
-class DiskStore:
-    """The stores of a process as readers see them: what is durable."""
-
-    def __init__(self, process: Process) -> None:
-        self._process = process
-
-    def scan(
-        self, store: str, first: bytes, last: bytes, limit: int, reverse: bool = False
-    ) -> Sequence[tuple[bytes, bytes]]:
-        disk = self._process.disks[store]
-        assert isinstance(disk, KeyValueDisk)
-        keys = disk.durable.irange(first, last, inclusive=(True, False), reverse=reverse)
-        return [(key, disk.durable[key]) for key, _ in zip(keys, range(limit), strict=False)]
 
 
 def rows_of(record: ResultRecord) -> Rows:
@@ -213,7 +198,7 @@ class NodeFleet:
         elif isinstance(effect, Finish):
             self._later(process, lambda: finish(effect, Memory(Budget(), Options.tiny())))
         elif isinstance(effect, ReadResults):
-            self._later(process, lambda: read_results(DiskStore(process), effect))
+            self._later(process, lambda: read_results(DurableStores(process.disks), effect))
         elif isinstance(effect, ResultsStored):
             self._stored(process)
         elif isinstance(effect, Answer):
@@ -235,7 +220,7 @@ class NodeFleet:
         self._later(process, lambda: driver.advance(ask) if isinstance(ask, Advance) else driver.fold(ask))
 
     def reader(self, name: str) -> StoredResults:
-        return StoredResults(DiskStore(self.world.processes[name]))
+        return StoredResults(DurableStores(self.world.processes[name].disks))
 
     def _stored(self, process: Process) -> None:
         """Whoever reads a member sees each (window, edition) once, in order, and the same on all members."""

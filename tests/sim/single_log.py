@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from cbt.budget import Budget
 from cbt.options import Options
+from elfstream.simulated.disks import KeyValueDisk
 from master.committed import Committed
 from master.group_events import Committed as LogCommitted
 from master.group_events import Leading, Propose
 from master.group_messages import Lineage
 from master.snapshots import restored, snapshot
 from srt.automaton import Delete, Put, Write
-from tests.sim.disk import KeyValueDisk
 
 STORE = "log"
 ENTRY, SNAPSHOT, HISTORY = b"e", b"s", b"h"

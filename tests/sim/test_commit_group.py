@@ -9,6 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from elfstream.simulated.disks import KeyValueDisk
+from elfstream.simulated.network import Network
+from elfstream.simulated.world import Process, World
 from master.commit_group import CommitGroup, Role
 from master.group_events import (
     Committed,
@@ -24,9 +27,6 @@ from master.group_events import (
 from master.group_messages import Lineage
 from master.options import GroupOptions
 from srt.automaton import Instant, Ref
-from tests.sim.disk import KeyValueDisk
-from tests.sim.network import Network
-from tests.sim.world import Process, World
 
 KEY = bytes(range(16))
 OPTIONS = GroupOptions.tiny()

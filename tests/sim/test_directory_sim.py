@@ -6,11 +6,11 @@ import random
 
 import pytest
 
+from elfstream.simulated.network import Network
 from srt.options import DirectoryOptions, RingOptions
 from tests.sim.directory_figures import take_directory_figures
 from tests.sim.faults import Faults
 from tests.sim.fleet_of_directories import DirectoryFleet, job, node_of, soft
-from tests.sim.network import Network
 
 CONVERGED_S = 40.0
 

@@ -13,6 +13,8 @@ import pytest
 
 from cbt.budget import Budget
 from cbt.options import Options
+from elfstream.simulated.network import Network
+from elfstream.simulated.world import Process
 from srt.automaton import NEVER, Instant, Received, Ref, Send
 from srt.content import Content
 from srt.frame_messages import PART_BYTES, Ack, ForJob, Nack, StreamId
@@ -23,8 +25,6 @@ from srt.reducer import ReducerOptions
 from srt.vertices import Vertices
 from tests.frame_data import frame, groups_of
 from tests.sim.linked_world import LinkedWorld
-from tests.sim.network import Network
-from tests.sim.world import Process
 
 HUGE, SMALL = job_key("huge"), job_key("small")
 RATE = 12.5e6

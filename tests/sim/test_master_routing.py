@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from elfstream.simulated.network import Network
 from srt.ids import job_key
 from srt.master_routing import PENDING_MAX, Answered, Asked, AskMaster
 from srt.tree_events import Serve
 from tests.sim.fleet_of_rings import closest_of
 from tests.sim.fleet_of_trees import TreeFleet
-from tests.sim.network import Network
 
 KEY = job_key("top-urls")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from elfstream.simulated.network import Network
 from srt.ids import job_key
 from srt.options import RingOptions, TreeOptions
 from srt.ring import RingState
@@ -25,7 +26,6 @@ from srt.tree_messages import Kind
 from tests.sim.faults import Faults
 from tests.sim.fleet_of_rings import closest_of
 from tests.sim.fleet_of_trees import TreeFleet
-from tests.sim.network import Network
 
 KEY = job_key("top-urls")
 TREES_HEALED_S = 10.0

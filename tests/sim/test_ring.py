@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from elfstream.simulated.network import Network
 from srt.automaton import WAKE, Instant, Received, Ref, Send
 from srt.ids import distance
 from srt.options import RingOptions
@@ -14,7 +15,6 @@ from srt.ring import Ring, RingState
 from srt.ring_messages import LeafReply, LeafRequest, Ping
 from tests.sim.faults import Faults
 from tests.sim.fleet_of_rings import RingFleet, closest_of, ring_of
-from tests.sim.network import Network
 
 HEALED_S = 30.0
 """After the last fault the ring is right again within this: a quarantine and some exchanges of leaf sets."""

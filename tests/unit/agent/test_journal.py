@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from agent.errors import JournalError, JournalFull
 from agent.journal import FIRST, ORIGIN, STORE, STRIDE, Journal, JournalOptions
 from agent.journal_format import HEADER_BYTES, Cut, FilePosition, decode_cut, encode_cut
+from elfstream.simulated.disks import FileDisk
 from srt.automaton import Write
-from tests.sim.disk import FileDisk
 
 TINY = JournalOptions.tiny()
 ONE, OTHER = b"\x01" * 16, b"\x02" * 16

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Mapping, Sequence
 
 from sortedcontainers import SortedDict
 
@@ -34,7 +35,7 @@ class KeyValueDisk:
         keys = [key for key in self.durable if key.startswith(prefix) and self.durable[key]]
         if not keys:
             return None
-        key = rng.choice(keys)
+        key: bytes = rng.choice(keys)
         value = bytearray(self.durable[key])
         value[rng.randrange(len(value))] ^= 1 << rng.randrange(8)
         self.durable[key] = bytes(value)
@@ -85,3 +86,34 @@ class FileDisk:
         if offset < 0 or offset + len(data) > len(self.durable):
             raise ValueError(f"write at {offset} of {len(data)} bytes leaves the file")
         self.durable[offset : offset + len(data)] = data
+
+
+class DurableStores:
+    """The stores of a machine as other threads read them: what is durable (`master.result_store.RangeStore`)."""
+
+    def __init__(self, disks: Mapping[str, KeyValueDisk | FileDisk]) -> None:
+        self._disks = disks
+
+    def scan(
+        self, store: str, first: bytes, last: bytes, limit: int, reverse: bool = False
+    ) -> Sequence[tuple[bytes, bytes]]:
+        durable = self._store(store)
+        keys = durable.irange(first, last, inclusive=(True, False), reverse=reverse)
+        return [(key, durable[key]) for key, _ in zip(keys, range(limit), strict=False)]
+
+    def read(self, store: str) -> dict[bytes, bytes]:
+        """All of a store, as `srt.stores.Stores` gives it to a node that starts."""
+        return dict(self._store(store))
+
+    def file(self, store: str, size: int) -> bytes:
+        """The preallocated file of a store."""
+        disk = self._disks[store]
+        if not isinstance(disk, FileDisk) or len(disk.durable) != size:
+            raise ValueError(f"{store} is no file of {size} bytes")
+        return bytes(disk.durable)
+
+    def _store(self, store: str) -> SortedDict[bytes, bytes]:
+        disk = self._disks[store]
+        if not isinstance(disk, KeyValueDisk):
+            raise ValueError(f"{store} is no store of keys and values")
+        return disk.durable

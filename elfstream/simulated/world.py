@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from elfstream.simulated.disks import FileDisk, KeyValueDisk
+from elfstream.simulated.network import Network
 from srt.automaton import (
     ANY_BOOT,
     NEVER,
@@ -29,8 +31,6 @@ from srt.automaton import (
     Write,
 )
 from srt.wire import Wire
-from tests.sim.disk import FileDisk, KeyValueDisk
-from tests.sim.network import Network
 
 Disk = KeyValueDisk | FileDisk
 WALL_START_US = 1_764_000_000_000_000
@@ -75,8 +75,9 @@ class Story:
 class World:
     """Processes, their network and their time."""
 
-    def __init__(self, seed: int, network: Network | None = None) -> None:
-        self.seed = seed
+    def __init__(self, seed: int, network: Network | None = None, wall_start_us: int = WALL_START_US) -> None:
+        """`wall_start_us` is what wall clocks show when the virtual time is 0."""
+        self.seed, self.wall_start_us = seed, wall_start_us
         self.rng = random.Random(seed)
         self.network = network or Network()
         self.now = 0.0
@@ -132,9 +133,14 @@ class World:
         self.at(process.paused_until, lambda: self._drain(process))
 
     def instant(self, process: Process) -> Instant:
-        return Instant(self.now, WALL_START_US + int(self.now * 1e6) + process.clock_ahead_us)
+        return Instant(self.now, self.wall_us + process.clock_ahead_us)
 
     # time
+
+    @property
+    def wall_us(self) -> int:
+        """What clocks show that are right."""
+        return self.wall_start_us + int(self.now * 1e6)
 
     def at(self, when: float, action: Callable[[], None]) -> None:
         heapq.heappush(self._queue, (max(when, self.now), next(self._order), action))
