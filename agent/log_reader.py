@@ -529,6 +529,10 @@ class LogReader:
         """Saves what is known, and closes all files."""
         self._shape = None
         self._save()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Closes all files and saves nothing, as the end of the process does."""
         for source in self._by_name.values():
             source.logs.close()
 

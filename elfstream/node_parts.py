@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from agent.journal import ORIGIN, Journal, JournalOptions
 from agent.journal import STORE as JOURNAL
@@ -23,15 +22,26 @@ from elfstream.node import NodeCore, NodeOptions
 from elfstream.notice_board import About, HaveSources
 from job.plan import Plan
 from master.commit_group import STORE as GROUPS
-from srt.automaton import Ref
+from srt.automaton import Instant, Ref
 from srt.directory import STORE as DIRECTORY
 from srt.reducer_tree import ReducerTree
 from srt.ring import Ring
-from srt.stores import Stores
 from srt.tree_messages import Kind
 
 KNOWN_LOGS = "logs"
 """File with what is known of the logs beside the journal."""
+
+
+class Stored(Protocol):
+    """What the stores hold when a node starts: `srt.stores.Stores`, or disks in virtual time."""
+
+    def read(self, store: str) -> dict[bytes, bytes]:
+        """All keys and values of a store."""
+        ...
+
+    def file(self, store: str, size: int) -> bytes:
+        """The preallocated file of a store."""
+        ...
 
 
 class Parts(NamedTuple):
@@ -45,13 +55,15 @@ class Parts(NamedTuple):
 def build(
     config: NodeConfig,
     ref: Ref,
-    stores: Stores,
+    stores: Stored,
     memory: Memory,
     rng: random.Random,
     sources: Sources,
     can_run: Callable[[Plan], str | None],
+    clock: Callable[[], Instant] | None = None,
 ) -> Parts:
-    """`can_run` is asked as that of Sources, and may change its mind when they change.
+    """`can_run` is asked as that of Sources, and may change its mind when they change. With a `clock` that is not the
+    system's logs are looked at by that, without hints of the kernel.
 
     Raises StoreError, GroupStoreError, JournalError, OSError."""
     kind = Kind.AGENT if config.is_agent else Kind.WORKER
@@ -59,7 +71,7 @@ def build(
     trees = ReducerTree(ring, kind, rng)
     streams, reader, first = None, None, []
     if config.is_agent:
-        streams, reader = _agent(config, sources, stores, memory, rng, can_run)
+        streams, reader = _agent(config, sources, stores, memory, rng, can_run, clock)
         first.append(told(sources))
     core = NodeCore(
         ring,
@@ -91,15 +103,28 @@ def sources_of(config: NodeConfig) -> Sources:
 def _agent(
     config: NodeConfig,
     sources: Sources,
-    stores: Stores,
+    stores: Stored,
     memory: Memory,
     rng: random.Random,
     can_run: Callable[[Plan], str | None],
+    clock: Callable[[], Instant] | None,
 ) -> tuple[Streams, LogReader]:
     options = JournalOptions()
-    journal = Journal(stores.file(JOURNAL, options.file_bytes), os.urandom(16), options)
+    journal = Journal(stores.file(JOURNAL, options.file_bytes), rng.randbytes(16), options)
     newest = journal.newest
     start = None if newest.number == ORIGIN else newest.files
     path = str(Path(config.data_dir) / KNOWN_LOGS)
-    reader = LogReader(sources, start, memory, path, journal.journal_id)
+    if clock is None:
+        reader = LogReader(sources, start, memory, path, journal.journal_id)
+    else:
+        reader = LogReader(
+            sources,
+            start,
+            memory,
+            path,
+            journal.journal_id,
+            hints=False,
+            clock=lambda: clock().s,
+            wall_us=lambda: clock().wall_us,
+        )
     return Streams(config.name, journal, rng, can_run, of_source=of_source), reader

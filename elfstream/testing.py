@@ -5,7 +5,7 @@ live.write('203.0.113.9 - - [28/Nov/2025:20:00:01 +0000] "GET / HTTP/1.1" 200 1 
 live.sleep(20)
 live.finals()    # what `elfstream query --follow` would have published by then
 
-`FollowTest` is the same over real files that the test writes, renames and compresses.
+`FollowTest` is the same over real files that the test writes, renames and compresses. `Fleet` is a whole fleet, for jobs.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from elfstream.embedded import compile_plan
 from elfstream.follow import take
 from elfstream.live_query import LiveQuery
 from elfstream.result import Row
+from elfstream.simulated.fleet import Fleet
 from elfstream.watchers import rows_of
 from job.formats import find
 from job.watermark import Timing
 from master.live import Publication
 from master.window_values import Window, time_of
+
+__all__ = ["Fleet", "FollowTest", "LiveTest", "PublishedWindow"]
 
 
 class PublishedWindow(NamedTuple):

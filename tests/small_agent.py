@@ -185,8 +185,7 @@ class SmallAgent:
 
     def crash(self) -> None:
         """The process is gone, with everything in memory."""
-        for source in self.reader._by_name.values():
-            source.logs.close()
+        self.reader.abandon()
 
     @property
     def wall_us(self) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from elfstream.simulated.disks import FileDisk, KeyValueDisk
+from elfstream.simulated.world import Process, World
 from master.group_events import Recover
 from master.root import ForgetAgent
 from tests.sim.cut_job import JobSide
