@@ -1,0 +1,126 @@
+"""A node as a process: what it says when it cannot start, how it ends, and how it reads its configuration again."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import elfstream as elf
+from tests.integration.fleet_processes import free_port, is_ready, until
+
+ROOT = Path(__file__).resolve().parents[2]
+WAIT_S = 40.0
+BEGAN_S = int(time.time()) - 60
+
+
+def line(second: int) -> str:
+    """Logged so long after the minute before the test."""
+    stamp = time.strftime("%d/%b/%Y:%H:%M:%S +0000", time.gmtime(BEGAN_S + second))
+    return f'203.0.113.9 - - [{stamp}] "GET /a HTTP/1.1" 200 12 "-" "x"\n'
+
+
+def config(folder: Path, port: int, *sources: str) -> Path:
+    file = folder / "node.toml"
+    text = f'[node]\nname = "web1"\nlisten = "127.0.0.1:{port}"\ndata_dir = "{folder}/data"\n'
+    for name in sources:
+        (folder / name).mkdir(exist_ok=True)
+        text += f'[[sources]]\nname = "{name}"\npaths = ["{folder}/{name}/access.log*"]\nread_from = "beginning"\n'
+    file.write_text(text)
+    return file
+
+
+def run_node(file: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "elfstream", "node", "-c", str(file)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=WAIT_S)
+
+
+def test_a_wrong_configuration_is_told_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text('[node]\nlistn = "127.0.0.1:1"\n')
+    done = run_node(file)
+    assert done.returncode == 78
+    assert f"{file}:2: node.listn" in done.stderr
+    assert "elfstream check -c" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_in_use_is_told_by_name(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run_node(config(tmp_path, port))
+    assert done.returncode == 1
+    assert f"127.0.0.1:{port}: the port is in use" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[tuple[Path, int, subprocess.Popen[bytes]]]:
+    port = free_port(random.Random(os.getpid()))
+    file = config(tmp_path, port, "access")
+    with (tmp_path / "log").open("wb") as log:
+        command = [sys.executable, "-m", "elfstream", "node", "-c", str(file)]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+    try:
+        until(lambda: is_ready(f"http://127.0.0.1:{port}"), WAIT_S, "the node")
+        yield tmp_path, port, process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def finals(client: elf.Client, name: str) -> list[tuple[object, ...]]:
+    return [tuple(row)[1:] for result in client.job(name).results(status="final") for row in result.rows]
+
+
+def test_sources_are_reloaded_while_it_runs_and_keep_their_place(
+    node: tuple[Path, int, subprocess.Popen[bytes]],
+) -> None:
+    folder, port, process = node
+    sql = "SELECT window(time, '1 second') AS w, count(*) AS hits FROM {} GROUP BY w"
+    with elf.connect(f"http://127.0.0.1:{port}") as client:
+        until(lambda: len(client.sources()) == 1, WAIT_S, "the first source")
+        log = folder / "access" / "access.log"
+        log.write_text(line(1))
+        client.submit("first", sql.format("access"), settings={"since": "5m", "idle": "1s", "delay": "0s"})
+        with log.open("a") as file:
+            file.write(line(3))
+        until(lambda: finals(client, "first") == [(1,), (1,)], WAIT_S, "the windows of the first lines")
+        config(folder, port, "access", "shop")
+        process.send_signal(signal.SIGHUP)
+        until(lambda: len(client.sources()) == 2, WAIT_S, "the second source")
+        with log.open("a") as file:
+            file.write(line(5) * 2)
+        (folder / "shop" / "access.log").write_text(line(7) * 3)
+        client.submit("second", sql.format("shop"), settings={"since": "5m", "idle": "1s", "delay": "0s"})
+        until(lambda: finals(client, "second") == [(3,)], WAIT_S, "the window of the new source")
+        until(lambda: finals(client, "first") == [(1,), (1,), (2,)], WAIT_S, "the old source going on")
+    process.terminate()
+    assert process.wait(WAIT_S) == 0
+    assert "stopped" in (folder / "log").read_text()
+
+
+def test_a_broken_configuration_is_not_reloaded(node: tuple[Path, int, subprocess.Popen[bytes]]) -> None:
+    folder, port, process = node
+    (folder / "node.toml").write_text("[node\n")
+    process.send_signal(signal.SIGHUP)
+    until(lambda: "the old one stays" in (folder / "log").read_text(), WAIT_S, "the complaint")
+    assert is_ready(f"http://127.0.0.1:{port}")
+
+
+def test_two_nodes_never_share_a_data_folder(node: tuple[Path, int, subprocess.Popen[bytes]]) -> None:
+    folder, _, process = node
+    other = folder / "other.toml"
+    text = (folder / "node.toml").read_text()
+    other.write_text(text.replace("listen = ", "# ").replace("[node]\n", '[node]\nlisten = "127.0.0.1:0"\n'))
+    done = run_node(other)
+    assert done.returncode == 1
+    assert f"in use by another node (process {process.pid})" in done.stderr
