@@ -481,6 +481,9 @@ class Streams:
         if stream.state is not State.OPEN or not stream.live:
             stream.base = None
             return False
+        if stream.watermark_us == NEVER_US:  # drained: what comes now is after the end
+            stream.base = stream.head
+            return False
         if stream.head == frontier:
             stream.base = frontier
         return stream.base is not None and stream.base == stream.head

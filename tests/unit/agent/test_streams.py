@@ -192,6 +192,22 @@ def test_a_drained_agent_has_read_to_the_end_first() -> None:
     assert lines == 6
 
 
+def test_lines_that_come_after_the_end_of_a_drained_job_are_not_read() -> None:
+    agent = Agent()
+    agent.open()
+    agent.give(JobHeard(JOB, Ack(tuple(numbers(agent.grow(3))))))
+    made = book(0)
+    news = News(1, 2, made.version, made, -1000 * SECOND_US, True, int(agent.now * 1e6), None)
+    said = agent.answer(agent.give(JobTold(JOB, news)), FIRST + STRIDE) + agent.read()
+    for _ in range(8):
+        said += agent.grow(1)
+        agent.give(JobHeard(JOB, Ack(tuple(numbers(said)))))
+    spans = [span for piece in whole_frames(said) for span in piece.spans]
+    assert spans[-1].watermark_us == NEVER_US
+    assert [span.watermark_us for span in spans].count(NEVER_US) == 1
+    assert sum(span.counters.lines for span in spans) <= 2
+
+
 def test_three_pieces_are_on_their_way_then_reading_stops() -> None:
     agent = Agent()
     agent.open()
