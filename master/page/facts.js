@@ -3,7 +3,7 @@
 import { call, hasToken } from "./api.js";
 import { choose } from "./dialogs.js";
 import { badge, draw, h } from "./dom.js";
-import { clock, compact, span } from "./values.js";
+import { clock, compact, seconds, span } from "./values.js";
 
 const MISSING_MAX = 12;
 const STATES = {
@@ -49,7 +49,7 @@ export function drawCover(part, record, job, link, forget) {
     h("dl", {},
       fact("agents", `${all - missing.length} of ${all}`, missing.length > 0),
       counts.map((name) => fact(name.replace("_", " "), compact(cover[name]), !["lines", "filtered"].includes(name) && cover[name] > 0)),
-      job.lag_seconds === null || job.wanted !== "running" ? null : fact("behind", span(1000 * job.lag_seconds)),
+      job.lag_seconds === null || job.wanted !== "running" ? null : fact("behind", span(1000 * job.lag_seconds), job.lag_seconds > seconds(job.settings.deadline) + seconds(job.settings.delay)),
       fact("stream", link, link !== "live")),
     missing.length ? h("p", { class: "warn" }, `${record?.window ? `Missing from ${clock(record.window.start)}` : "Not heard of yet"}: `,
       missing.slice(0, MISSING_MAX).map((name) => [name || "an agent", " ", name ? h("button", { class: "small", "data-key": `forget ${name}`, onclick: async () => {

@@ -55,3 +55,11 @@ export function span(milliseconds) {
   if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
   return seconds < 172800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86400)} d`;
 }
+
+const UNITS = { us: 1e-6, ms: 1e-3, s: 1, m: 60, h: 3600, d: 86400 };
+
+/** Of a duration as settings have them: 500ms, 10s, 1d. */
+export function seconds(duration) {
+  const [, number, unit] = /^([0-9.]+)([a-z]+)$/.exec(duration) ?? [];
+  return unit in UNITS ? number * UNITS[unit] : Infinity;
+}

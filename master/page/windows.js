@@ -43,7 +43,7 @@ export function rowsPanel(windows, changed) {
     const record = windows.held.get(windows.picked) ?? windows.newest();
     pick.select.hidden = windows.held.size < 2;
     pick.offer([["", "newest window"], ...windows.starts().reverse().map((one) => [one, times(windows.held.get(one).window)])], windows.held.has(windows.picked) ? windows.picked : "");
-    draw(about, ...(record ? [`${times(record.window)} `, badge(record.status), h("span", { class: "hint" }, ` plan ${record.plan}${record.window && record.revision > 1 ? `, published ${record.revision} times` : ""}`)] : []));
+    draw(about, ...(record ? [`${times(record.window)} `, badge(record.status), h("span", { class: "hint" }, ` revision ${record.plan}${record.window && record.revision > 1 ? `, published ${record.revision} times` : ""}`)] : []));
     draw(body, record ? rowsTable(record) : h("p", { class: "hint" }, "No window has been published yet. The first comes when logs have lines in it, its end has passed, and then the delay."));
   } };
 }
@@ -117,4 +117,4 @@ function seriesOf(records, keys, column) {
 }
 
 /** Where the plan of the job changed. */
-const marksOf = (records) => records.slice(1).filter((one, at) => one.plan !== records[at].plan).map((one) => ({ at: Date.parse(one.window.start), text: `plan ${one.plan}` }));
+const marksOf = (records) => records.slice(1).filter((one, at) => one.plan !== records[at].plan).map((one) => ({ at: Date.parse(one.window.start), text: `revision ${one.plan}` }));

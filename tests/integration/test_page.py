@@ -144,7 +144,7 @@ async def changes_the_filter(tab: Tab) -> None:
     await tab.shows("revision 2", ".head")
     await tab.until(f"{PATHS} === '/b'")
     await tab.until(
-        "[...document.querySelectorAll('.bar-head')].some((one) => one.innerText.includes('plan 2'))"
+        "[...document.querySelectorAll('.bar-head')].some((one) => one.innerText.includes('revision 2'))"
     )
     await tab.until("document.querySelector('.chart .mark')")
     await tab.shows("SQL changed", ".changes")
@@ -163,7 +163,8 @@ async def stops(tab: Tab) -> None:
     await tab.press("Enter")
     await tab.shows("stopped", ".head .badge")
     await tab.until("document.querySelector('form.editor').hidden")
-    assert ("POST", "/v1/jobs/hot/stop") in [(method, urlsplit(one).path) for method, one in tab.requests]
+    stops = [method for method, address in tab.requests if urlsplit(address).path == "/v1/jobs/hot/stop"]
+    assert stops == ["POST"]
 
 
 async def removes(tab: Tab) -> None:

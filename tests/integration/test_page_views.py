@@ -66,7 +66,7 @@ def test_values_are_shown_as_what_they_are(browser: Browser) -> None:
         numbers = "[...document.querySelectorAll('th.number')].map((one) => one.innerText)"
         assert await tab.evaluate(numbers) == ["hits", "cost", "p99"]
         await tab.until("document.querySelector('.chart .mark')")
-        assert await tab.evaluate("document.querySelector('.chart .mark + text').textContent") == "plan 2"
+        assert await tab.evaluate("document.querySelector('.chart .mark + text').textContent") == "revision 2"
 
     on_page(browser, use)
 
