@@ -6,6 +6,8 @@ import { badge, draw, h } from "./dom.js";
 import { clock, compact, seconds, span } from "./values.js";
 
 const MISSING_MAX = 12;
+/** A job that was read to its end has a watermark at the end of time. */
+const ENDLESS = "9999";
 const STATES = {
   starting: "The fleet takes it up.",
   changing: "The agents take up its new revision.",
@@ -27,7 +29,7 @@ export function drawHead(part, job, path, acts) {
     h("h1", {}, job.name, " ", badge(job.state)),
     h("p", { class: "facts" },
       `revision ${job.revision} · master ${job.master.name ?? job.master.address}`,
-      job.watermark ? ` · results up to ${clock(job.watermark)}` : "",
+      job.watermark && job.watermark < ENDLESS ? ` · results up to ${clock(job.watermark)}` : "",
       STATES[job.state] ? ` · ${STATES[job.state]}` : "",
       job.problem ? h("span", { class: "warn" }, ` · ${job.problem}`) : null,
       hasToken() ? null : [" · ", h("a", { href: path, "data-key": "json" }, "job"), ", ", h("a", { href: `${path}/results?status=final`, "data-key": "results" }, "results"), " and ", h("a", { href: `${path}/results?format=csv`, "data-key": "csv" }, "CSV"), " from the API"]),

@@ -163,6 +163,7 @@ async def stops(tab: Tab) -> None:
     await tab.press("Enter")
     await tab.shows("stopped", ".head .badge")
     await tab.until("document.querySelector('form.editor').hidden")
+    assert "9999" not in await tab.text(".head")  # its watermark is the end of time
     stops = [method for method, address in tab.requests if urlsplit(address).path == "/v1/jobs/hot/stop"]
     assert stops == ["POST"]
 
