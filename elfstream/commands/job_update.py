@@ -87,14 +87,15 @@ def command(
 
 
 async def _settled(job: AsyncJob, revision: int) -> Mapping[str, Any]:
-    """The revision, once it is known from which window on it counts, or that it failed; at most so long."""
+    """The revision, once the agents have taken it up or it failed; at most SETTLED_S later."""
     import asyncio
 
     loop = asyncio.get_running_loop()
     until = loop.time() + SETTLED_S
     while True:
+        state = (await job.show())["state"]
         change = next(one for one in await job.changes() if one["revision"] == revision)
-        if change["start"] is not None or change["problem"] or loop.time() >= until:
+        if state != "changing" or change["problem"] or loop.time() >= until:
             return change
         await asyncio.sleep(ASK_S)
 

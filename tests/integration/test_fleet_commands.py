@@ -26,7 +26,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
         done = run(
             running, "job", "submit", "paths", PATHS, "--set", "since=1h", "--set", "emit=100ms", "--wait"
         )
-        assert (done.exit_code, done.stdout) == (0, "paths: running, revision 1, 1 agent\n")
+        assert (done.exit_code, done.output) == (0, "paths: running, revision 1, 1 agent\n")
         yield running
 
 
