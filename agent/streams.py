@@ -240,8 +240,10 @@ class Streams:
             job.timing = newest.timing
             job.marks = SourceWatermark(newest.timing)
             for name, at in self.journal.newest.files.items():
-                if at.latest_us is not None and not at.finished and job.reads(name):
+                if at.latest_us is not None and job.reads(name):
                     job.marks.lines(name, at.latest_us, int(self._now.s * 1e6))
+                    if at.finished:  # it holds nobody back, but this is no source that never had a line
+                        job.marks.closed(name)
         for stream in [stream for stream in job.streams if stream.revision not in book.feeds]:
             del job.streams[stream]
         job.refused = {feed: why for feed, why in job.refused.items() if feed in book.feeds}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import msgspec
 import pytest
 
 from agent.errors import OptionsError
@@ -147,6 +148,24 @@ def test_a_piece_a_tick_from_cut_to_cut() -> None:
     assert piece.panes == (PaneLines(1, 0, 3),)
     agent.give(JobHeard(JOB, Ack(tuple(numbers(ups)))))
     assert ranges(agent.grow(2)) == [(1, 2, False)]
+
+
+def test_an_agent_whose_logs_are_all_finished_is_none_that_never_had_a_line() -> None:
+    """It may have more lines at any moment, so it does not take the root's watermark, also when its marks are made anew."""
+    agent = Agent()
+    agent.open()
+    agent.grow(3)
+    agent.now += 0.5
+    agent.give(WAKE)
+    (ask,) = agent.asked
+    agent.asked.clear()
+    rotated = {b"log": FilePosition(3, True, 3 * SECOND_US)}
+    agent.give(Advanced(ask.token, rotated, {}, {spec.key: Portion() for spec in ask.specs if spec.deliver}))
+    plans = book(0)
+    other = msgspec.structs.replace(SETTINGS, delay_us=SECOND_US)
+    plans = plans.add(plans.revised(50 * SECOND_US, plan(TEN, "path"), other, own_feed=True), -(1 << 61))
+    agent.give(JobTold(JOB, News(1, 1, plans.version, plans, 0, False, int(agent.now * 1e6), 100 * SECOND_US)))
+    assert agent.core._mark(agent.core.jobs[JOB]) == 2 * SECOND_US
 
 
 def test_nothing_is_sent_before_its_cut_is_durable() -> None:
