@@ -9,6 +9,7 @@ from typing import Any
 
 from elfstream.client_errors import ApiError, UnreachableError
 from elfstream.config.model import PORT, Address, NodeConfig, SourceConfig
+from elfstream.fleet_wire import fleet_wire
 from elfstream.simulated.machine import Machine
 from elfstream.simulated.network import Network
 from elfstream.simulated.world import Process, World
@@ -33,6 +34,7 @@ class Machines:
         self.folder, self.seed = folder, seed
         self.network = Network(0.0005, 0.0005)
         self.world = World(seed, self.network, wall_us - int(at_s * 1e6))
+        self.world.wire = fleet_wire()
         self.world.observers.append(self._carry)
         self.by_name: dict[str, Machine] = {}
         self._by_address: dict[str, Machine] = {}

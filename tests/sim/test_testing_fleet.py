@@ -295,7 +295,7 @@ def test_a_fleet_leaves_nothing_behind() -> None:
 
 
 def test_a_minute_takes_little_cpu() -> None:
-    """About 0.7 s on a machine that has little else to do; the bound is for busy ones."""
+    """About a second; the bound is for busy machines."""
     with Fleet(agents=3, workers=1, clock=START) as fleet:
         fleet.submit("hot", HITS)
         begun = time.process_time()
