@@ -139,11 +139,14 @@ def reason(error: Exception) -> str:
 
 def _unanswered(url: str, error: Exception) -> str:
     text = reason(error).removeprefix(f"{url}: ")
+    if "is not valid for" in text:
+        return f"{url} has a certificate for another name: ask at the name or address that it was made for."
     if "CERTIFICATE_VERIFY_FAILED" in text:
-        return f"{url} has a certificate that is not trusted here: {text}. Name the fleet's authority with --cacert."
+        return f"{url} has a certificate that is not trusted here: name the fleet's authority with --cacert."
     if "CERTIFICATE_REQUIRED" in text or "HANDSHAKE_FAILURE" in text:
         return f"{url} wants a certificate: name one with --cert and --key."
-    return f"no node answers at {url}: {text}."
+    hint = " Does it want https?" if url.startswith("http:") and "disconnected" in text else ""
+    return f"no node answers at {url}: {text}.{hint}"
 
 
 async def _unknown(client: AsyncClient, job: str) -> str:
