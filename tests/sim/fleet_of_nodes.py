@@ -324,9 +324,12 @@ class NodeFleet(NodeFaults):
             self.world.crash(process)
 
     def _forget(self, name: str) -> None:
-        """As an operator does."""
+        """As an operator does, who looks whether it helped: a late frame puts an agent back on the roster (F4)."""
         for key in self.keys:
-            self.ask(key, ForgetAgent(name))
+            state = self.state_of(key)
+            if state is None or any(state.roster.get(agent) for agent in self.machines[name].ids):
+                self.ask(key, ForgetAgent(name))
+        self.world.after(2.0, lambda: self._forget(name))
 
     def _all_committed(self, key: bytes, name: str) -> bool:
         """Whether every stream that is open has all lines of an agent, and no further plan can ask for them again."""
