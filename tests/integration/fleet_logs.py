@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
+import threading
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -61,10 +63,14 @@ class Replay:
             self._writers.append(Writer(folder, text[first:], self._rng, is_rotated=True))
             self._writers[-1].log.write_bytes(text[:first])
 
-    def write(self, seconds: float) -> None:
-        """What follows, step by step, in about so long."""
+    def write(self, seconds: float, may_pass: threading.Event) -> None:
+        """What follows, step by step, in about so long; the middle is not reached before it may be passed."""
         growing = [writer.steps() for writer in self._writers]
-        while growing:
+        for step in itertools.count():
+            if not growing:
+                return
+            if step == STEPS // 5:
+                may_pass.wait(300.0)
             growing = [steps for steps in growing if next(steps, None) is not None]
             time.sleep(self._rng.uniform(0, 2 * seconds / STEPS))
 
