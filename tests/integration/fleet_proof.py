@@ -82,10 +82,11 @@ def _shown(job: Job) -> str:
 
 
 def _differing(job: Job, collector: Collector) -> set[tuple[object, ...]]:
-    """Which editions are not both stored and in the stream."""
+    """Which editions are not both stored and in the stream, but for tentative ones that others took the place of."""
     collector.check()
     stored = {(one.id, one.window, one.revision, one.status) for one in job.results(all=True, rows=0)}
-    return stored ^ {(one.id, one.window, one.revision, one.status) for one in collector.results}
+    seen = {(one.id, one.window, one.revision, one.status) for one in collector.results}
+    return (stored - seen) | {one for one in seen - stored if one[3] != "tentative"}
 
 
 def _check_results(replay: Replay, jobs: dict[str, Job], collectors: dict[str, Collector], folder: Path) -> None:
