@@ -442,7 +442,15 @@ class NodeFleet(NodeFaults):
         )
 
     def drained(self) -> bool:
-        return all(not watch.open(1 << 62) and self.leader_of(key) for key, watch in self.watches.items())
+        """Every window is final, and what came after is in its last edition."""
+        return all(
+            not watch.open(1 << 62) and self.leader_of(key) and self._is_shown(key)
+            for key, watch in self.watches.items()
+        )
+
+    def _is_shown(self, key: bytes) -> bool:
+        state = self.state_of(key)
+        return state is not None and not any(window.changed for window in state.windows.values())
 
     def _check_contents(self) -> None:
         for key in self.keys:
