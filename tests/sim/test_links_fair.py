@@ -122,6 +122,7 @@ class Parents:
 
     def __init__(self, parent: Ref) -> None:
         self._parent = parent
+        self.vertices = {HUGE: None, SMALL: None}
 
     def serves(self, key: bytes) -> bool:
         return False
