@@ -51,8 +51,8 @@ class DirectoryTable:
         return dict(self._values)
 
     def of_kind(self, kind: int) -> Iterator[Entry]:
-        """O(entries)."""
-        return (entry for entry in self._values.values() if entry.kind == kind)
+        """Of a copy, made at once: faces look from other threads while the table changes. O(entries)."""
+        return (entry for entry in list(self._values.values()) if entry.kind == kind)
 
     def size_bytes(self, kind: int) -> int:
         return self._bytes[kind]

@@ -86,6 +86,15 @@ def test_who_has_just_come_compares_often_at_first() -> None:
     assert all(0.7 * DURABLE.mend_s < later - earlier < 1.3 * DURABLE.mend_s for earlier, later in pairwise(asked[5:]))
 
 
+def test_entries_are_looked_through_while_they_change() -> None:
+    one = directory(1)
+    one.handle(Tell(entry(1)), at(0))
+    found = one.of_kind(1)
+    assert next(found) == entry(1)
+    one.handle(Tell(entry(2)), at(0))
+    assert list(found) == []
+
+
 def test_the_greater_version_and_value_wins() -> None:
     orders = [entry(1, 2, b"a"), entry(1, 2, b"b"), entry(1, 1, b"z")]
     for seed in range(6):
