@@ -16,7 +16,7 @@ from elfstream.config.model import ConfigError, NodeConfig
 from elfstream.config.reading import load
 from elfstream.config.secrets import SecretError
 from elfstream.event_log import EventLog, set_up
-from elfstream.running_node import RunningNode
+from elfstream.running_node import PortError, RunningNode
 from elfstream.sd_notify import Notifier
 from job.errors import JobError
 from master.errors import GroupStoreError
@@ -25,7 +25,8 @@ from srt.errors import SrtError
 DONE, BROKEN, UNABLE, CONFIG = 0, 70, 1, 78
 """Exit codes: stopped as asked; a fault of this program; the machine does not allow it; the configuration is wrong."""
 START_PROBLEMS = (
-    JobError, SrtError, SecretError, GroupStoreError, JournalError, MemoryCapError, SpillError, OSError, sqlite3.Error,
+    PortError, JobError, SrtError, SecretError, GroupStoreError, JournalError, MemoryCapError, SpillError,
+    OSError, sqlite3.Error,
 )  # fmt: skip
 log = EventLog("daemon")
 
@@ -53,7 +54,7 @@ class Daemon:
         try:
             await node.start()
         except START_PROBLEMS as problem:
-            log.error("cannot start", problem=_said(problem, self._config))
+            log.error("cannot start", problem=str(problem))
             return UNABLE
         self._notifier.ready(f"{self._config.name} at {node.ref.address}")
         watchdog = asyncio.create_task(self._watch(node))
@@ -101,17 +102,3 @@ class Daemon:
             await node.alive()
             self._notifier.alive()
             await asyncio.sleep(self._notifier.watchdog_s / 2)
-
-
-def _said(problem: BaseException, config: NodeConfig) -> str:
-    """The problem, with the address where it is about the port."""
-    if isinstance(problem, OSError) and problem.errno in _PORT_PROBLEMS:
-        return f"{config.listen}: {_PORT_PROBLEMS[problem.errno]}"
-    return str(problem)
-
-
-_PORT_PROBLEMS = {
-    98: "the port is in use; is another node running? Name another one under node.listen",
-    99: "this machine has no such address; look at node.listen",
-    13: "ports below 1024 are for root; name another one under node.listen",
-}

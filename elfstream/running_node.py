@@ -7,6 +7,7 @@ threads of their own.
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
 import socket
 from collections import deque
@@ -65,6 +66,17 @@ LEAVE_S = 0.5
 """Others get so long to hear that we go."""
 
 
+_PORT_ADVICE = {
+    errno.EADDRINUSE: "the port is in use; is another node running? Name another one under node.listen",
+    errno.EADDRNOTAVAIL: "this machine has no such address; look at node.listen",
+    errno.EACCES: "ports below 1024 are for root; name another one under node.listen",
+}
+
+
+class PortError(Exception):
+    """The port cannot be opened. `str(error)` is fit to be shown."""
+
+
 class RunningNode:
     """One node; `master.service.NodeService` for the faces. All methods in the thread of the loop that `start` ran in."""
 
@@ -92,7 +104,7 @@ class RunningNode:
 
     async def start(self) -> None:
         """Returns when the port is open and the core runs. Raises StoreError, MemoryCapError, SpillError, SecretError,
-        FormatError, OSError for the port."""
+        FormatError, PortError."""
         config = self.config
         self._loop = asyncio.get_running_loop()
         self._directory = DataDir(Path(config.data_dir))
@@ -322,7 +334,10 @@ def _memory(config: NodeConfig, directory: Path) -> Memory:
 
 def _listener(address: Address) -> socket.socket:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    return socket.create_server((address.host, address.port), family=family, backlog=1024)
+    try:
+        return socket.create_server((address.host, address.port), family=family, backlog=1024)
+    except OSError as problem:
+        raise PortError(f"{address}: {_PORT_ADVICE.get(problem.errno or 0, problem.strerror)}") from problem
 
 
 def _bound(listener: socket.socket) -> Address:
