@@ -102,15 +102,16 @@ class _Watched:
         """The id of the last result that came."""
         self.rows: Rows = []
         """Of the newest window."""
-        self._newest: datetime | None = None
+        self.newest: datetime | None = None
+        """The start of that window."""
 
     def take(self, result: WindowResult) -> tuple[int, Rows] | None:
         """Its start and rows, if it is final."""
         self.last = result.id
         assert result.window is not None
         rows = [tuple(row)[1:] for row in result.rows]
-        if self._newest is None or result.window.start >= self._newest:
-            self._newest, self.rows = result.window.start, rows
+        if self.newest is None or result.window.start >= self.newest:
+            self.newest, self.rows = result.window.start, rows
         return (int(result.window.start.timestamp()), rows) if result.status == "final" else None
 
 
@@ -283,7 +284,7 @@ class _Demo:
         now = time.monotonic()
         self._cpu.append((now, sum(node.cpu_s() for node in self.fleet.nodes)))
         (then, before), (_, cpu) = self._cpu[0], self._cpu[-1]
-        newest = self.watched[HOT]._newest
+        newest = self.watched[HOT].newest
         lag_s = None if newest is None else time.time() - newest.timestamp() - 10
         return State(
             servers=[server.state for server in self.servers],
