@@ -70,6 +70,8 @@ class Finish(IntEnum):
     """HLL: BIGINT, never NULL."""
     QUANTILE = 6
     """QUANTILES: DOUBLE; NULL without rows."""
+    SKETCH = 7
+    """HLL: STRING, never NULL: base64 of the bytes that DataSketches and Spark read."""
 
 
 class Resolved(NamedTuple):
@@ -114,6 +116,8 @@ def _resolve(function: str, kind: int, precision: int) -> Resolved | None:
         return Resolved(StateKind((10 if function == "min" else 20) + kind), Finish.VALUE)
     if function == "approx_count_distinct" and _BOOLEAN <= kind <= _TIMESTAMP:
         return Resolved(StateKind(30 + kind), Finish.ESTIMATE)
+    if function == "hll_sketch_agg" and kind in (_BIGINT, _STRING):
+        return Resolved(StateKind(30 + kind), Finish.SKETCH)
     if function == "approx_percentile" and kind in (_BIGINT, _DECIMAL, _DOUBLE):
         return Resolved(StateKind(40 + kind), Finish.QUANTILE)
     return None

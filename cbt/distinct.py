@@ -11,7 +11,8 @@ from cbt.node import HASH_END
 from cbt.tree import Batch, Tree
 from cython_ext.column import Column
 from cython_ext.groups import GroupTable
-from cython_ext.merge import counts_in_order, last_hash
+from cython_ext.merge import counts_in_order, last_hash, partitions_of
+from cython_ext.order import split_rows
 
 
 class DistinctCounts:
@@ -40,3 +41,16 @@ class DistinctCounts:
         end = last_hash(batch.table) + 1
         self._merger.fill(counts, 1 << 62, 1 << 62, None if end >= HASH_END else end)
         return counts_in_order(batch.table, counts)
+
+
+def by_partition(pairs: Tree, key_count: int, partitions: int) -> list[Tree]:
+    """The pairs of the groups of each partition: those of one group stay together. O(pairs).
+
+    Raises MemoryCapError or SpillError when there is no room for them twice.
+    """
+    parts = [Tree(pairs.key_kinds, pairs.state_kinds, pairs.options, pairs.budget) for _ in range(partitions)]
+    for batch in pairs.batches():
+        columns = batch.keys()
+        for partition, rows in split_rows(partitions_of(batch.table, key_count, partitions)):
+            parts[partition].update(columns, [], [], len(batch), rows)
+    return parts

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from cbt.budget import Budget, Ledger
 from cbt.errors import MemoryCapError
 from cbt.options import BudgetOptions, Options
 from cbt.tree import Tree
+
+SHARE = 16
+"""A table, and a batch of groups being finished, take at most the cap divided by this."""
 
 
 class Memory:
@@ -51,3 +55,15 @@ class Holding:
                 f"the rows of the result take {size:,} bytes beside {budget.used_bytes - size:,} of groups and other rows, "
                 f"and memory_max is {budget.options.memory_max:,}: add LIMIT or HAVING, or raise memory_max"
             )
+
+
+def capped(memory_max: int, spill_dir: str, spill_max: int | None = None) -> Memory:
+    """A memory of at most `memory_max` bytes; what does not fit goes to an unnamed file in `spill_dir`, of at most
+    `spill_max` bytes."""
+    sizes = Options()
+    trees = replace(
+        sizes,
+        table_bytes_max=min(sizes.table_bytes_max, memory_max // SHARE),
+        batch_bytes_max=min(sizes.batch_bytes_max, memory_max // SHARE),
+    )
+    return Memory(Budget(BudgetOptions(memory_max=memory_max, spill_dir=spill_dir, spill_max=spill_max)), trees)

@@ -13,11 +13,13 @@ HASH_END = 1 << 64
 class Leaf:
     """The groups with hashes in [low, high): one aggregated run, and runs that wait to be merged into it."""
 
-    __slots__ = ("base", "high", "low", "pending")
+    __slots__ = ("base", "high", "kept", "low", "pending")
 
-    def __init__(self, low: int, high: int, base: Run | None = None) -> None:
+    def __init__(self, low: int, high: int, base: Run | None = None, kept: float = 0.0) -> None:
         self.low, self.high = low, high
         self.base = base or Run()
+        self.kept = kept
+        """The share of groups that its last merge left; 0 before the first."""
         self.pending: list[Run] = []
 
     @property

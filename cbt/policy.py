@@ -22,6 +22,12 @@ class Pressure(IntEnum):
 SPILLED_RATIO = 1.2
 """Times a leaf's run that waits for it when it lies on disk: reading and writing it back costs more than waiting."""
 
+KEPT_SHARE = 0.9
+"""Of the groups of a merge: where so many are left, keys seldom come again, and merging early saves no memory."""
+
+WAITING_LEAVES = 4
+"""Times leaf_bytes_max that then waits for a leaf: each group is written about once instead of twice or more."""
+
 SLACK_SHARE = 1 / 16
 """Of memory_max: what trees with less than the average may use beyond it."""
 
@@ -59,11 +65,13 @@ def inner_is_due(options: Options, pending_bytes: int, pending_count: int, child
 
 
 def leaf_is_due(
-    options: Options, base_bytes: int, pending_bytes: int, pending_count: int, base_spilled: bool
+    options: Options, base_bytes: int, pending_bytes: int, pending_count: int, base_spilled: bool, kept: float
 ) -> bool:
-    """Whether a leaf merges what waits into its run."""
+    """Whether a leaf merges what waits into its run; `kept` is the share of groups that its last merge left."""
     if pending_count > options.pending_runs_max:
         return True
+    if kept >= KEPT_SHARE:
+        return pending_bytes >= WAITING_LEAVES * options.leaf_bytes_max
     ratio = SPILLED_RATIO * options.pending_ratio if base_spilled else options.pending_ratio
     return pending_bytes >= max(options.leaf_bytes_max / 4, base_bytes * ratio)
 

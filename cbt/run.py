@@ -134,3 +134,12 @@ def opened(shape: RunShape, blocks: Iterable[Block]) -> Iterator[bytes]:
     """The uncompressed bytes of blocks, one at a time."""
     for block in blocks:
         yield block.open(shape)
+
+
+def used_up(shape: RunShape, blocks: list[Block]) -> Iterator[bytes]:
+    """The same of blocks that are not needed any more: each leaves the list, and gives its memory back, when it has been
+    read. So what is merged is not in memory twice."""
+    blocks.reverse()
+    while blocks:
+        yield blocks[-1].open(shape)
+        blocks.pop()

@@ -20,7 +20,7 @@ from cbt.errors import CbtError, SpillError
 from cbt.node import HASH_END, Inner, Leaf, Node, depth, lanes, leaves, runs
 from cbt.options import BudgetOptions, Options
 from cbt.policy import Pressure, inner_cuts, inner_is_due, leaf_cuts, leaf_is_due, table_bytes
-from cbt.run import Block, Run, opened
+from cbt.run import Block, Run, opened, used_up
 from cbt.stats import Counters, TreeStats
 from cython_ext.column import Column, Selection
 from cython_ext.groups import GroupTable
@@ -242,12 +242,18 @@ class Tree:
 
     def runs(self) -> Iterator[bytes]:
         """A snapshot as encoded runs of bounded size, compressed, in order of hash."""
-        return self._runs(self.merger(0, HASH_END))
+        return self._runs(self.merger(0, HASH_END), None)
 
-    def _runs(self, merger: Merger) -> Iterator[bytes]:
+    def runs_by(self, ends: Sequence[int]) -> Iterator[list[bytes]]:
+        """The same, cut where hashes reach each of `ends`, which ascend: as many lists of runs. O(groups)."""
+        merger = self.merger(0, HASH_END)
+        for end in ends:
+            yield list(self._runs(merger, None if end >= HASH_END else end))
+
+    def _runs(self, merger: Merger, until: int | None) -> Iterator[bytes]:
         blocks: list[bytes] = []
         size = 0
-        while (data := merger.next_block(self.options.block_bytes)) is not None:
+        while (data := merger.next_block(self.options.block_bytes, until)) is not None:
             block = Block(data, self.ledger)
             block.compress(self.shape)
             blocks.append(block.stored())
@@ -432,20 +438,25 @@ class Tree:
         if isinstance(node, Inner):
             if inner_is_due(options, node.pending_bytes, len(node.pending), len(node.children)):
                 waiting, node.pending = node.pending, []
-                self._pass_on(node, Merger(self.shape, [opened(self.shape, run.blocks) for run in waiting]))
+                self._pass_on(node, self._merger_of(waiting))
             return
         if not node.base.blocks and len(node.pending) == 1:
             node.base = node.pending.pop()
         if leaf_is_due(
-            options, node.base.raw_bytes, node.pending_bytes, len(node.pending), node.base.spilled
+            options, node.base.raw_bytes, node.pending_bytes, len(node.pending), node.base.spilled, node.kept
         ):
             self._merge_leaf(node)
 
     def _merge_leaf(self, leaf: Leaf) -> None:
-        sources = [opened(self.shape, run.blocks) for run in (leaf.base, *leaf.pending)]
-        base = Run(self._take(Merger(self.shape, sources), None))
-        leaf.base, leaf.pending = base, []
+        merged = [leaf.base, *leaf.pending]
+        groups = sum(run.groups for run in merged)
+        base = Run(self._take(self._merger_of(merged), None))
+        leaf.base, leaf.pending, leaf.kept = base, [], base.groups / max(groups, 1)
         self.counters.merges += 1
+
+    def _merger_of(self, runs: Sequence[Run]) -> Merger:
+        """Runs that nobody needs any more as one stream."""
+        return Merger(self.shape, [used_up(self.shape, run.blocks) for run in runs])
 
     def _pass_on(self, inner: Inner, stream: Stream) -> None:
         """Cuts a stream over the children, each of which settles what it got."""
@@ -472,7 +483,7 @@ class Tree:
         starts = [0, *cuts, len(blocks)]
         self.counters.splits += len(cuts)
         return [
-            Leaf(bounds[i], bounds[i + 1], Run(blocks[starts[i] : starts[i + 1]]))
+            Leaf(bounds[i], bounds[i + 1], Run(blocks[starts[i] : starts[i + 1]]), leaf.kept)
             for i in range(len(cuts) + 1)
         ]
 
@@ -482,7 +493,7 @@ class Tree:
             return [inner]
         if inner.pending:
             waiting, inner.pending = inner.pending, []
-            self._pass_on(inner, Merger(self.shape, [opened(self.shape, run.blocks) for run in waiting]))
+            self._pass_on(inner, self._merger_of(waiting))
             cuts = inner_cuts(self.options, len(inner.children))
         starts = [0, *cuts, len(inner.children)]
         self.counters.splits += len(cuts)

@@ -4,6 +4,8 @@ Rows are taken in batches: encode and hash all keys, then touch all slots, then 
 state, so that the cache misses of a batch overlap. docs/AGGREGATES.md defines keys, hash and states.
 """
 
+from base64 import b64encode
+
 cimport cython
 from libc.stdint cimport SIZE_MAX, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -14,7 +16,7 @@ from cython_ext.finishes cimport finish_state, serialize_state
 from cython_ext.group_index cimport GroupIndex, raise_failure
 from cython_ext.group_keys cimport (NO_MEMORY, KeyColumn, Keys, Scratch, encode_keys, read_value, refer_key, refer_texts,
                                     skip_key)
-from cython_ext.states cimport (BATCH_ROWS_MAX, Batch, Input, State, merge_state, refer_input, state_block, state_bytes,
+from cython_ext.states cimport (BATCH_ROWS_MAX, F_SKETCH, Batch, Input, State, merge_state, refer_input, state_block, state_bytes,
                                 state_has_flag, state_is_sound, state_owns_block, update_state)
 
 from cython_ext.column import BLOCK_ROWS_MAX
@@ -358,6 +360,8 @@ cdef class GroupTable(GroupIndex):
             raise ValueError(f"DECIMAL({precision},{scale})")
         if not 0.0 <= parameter <= 1.0:
             raise ValueError(f"a percentile of {parameter}")
+        if how == F_SKETCH:
+            return Column.from_list(K_STRING, [b64encode(sketch).decode() for sketch in self.sketches(state)]), 0
         refs = <uint32_t*>malloc(sizeof(uint32_t) * (self.groups + 1))
         if refs == NULL:
             raise MemoryError("no memory to finish a state")

@@ -6,6 +6,7 @@ from cython_ext.groups import GroupTable
 from cython_ext.run import RunShape
 
 SOURCES_MAX: int
+PARTITIONS_LIMIT: int
 
 @final
 class Merger:
@@ -23,3 +24,4 @@ class SortedTable:
 
 def last_hash(table: GroupTable) -> int: ...
 def counts_in_order(groups: GroupTable, counts: GroupTable) -> Column: ...
+def partitions_of(table: GroupTable, key_count: int, partitions: int) -> Column: ...

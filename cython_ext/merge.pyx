@@ -11,7 +11,7 @@ from libc.stdlib cimport free, malloc, qsort, realloc
 from libc.string cimport memcpy, memset
 
 from cython_ext.column cimport Column, K_BIGINT, new_column
-from cython_ext.group_keys cimport KEY_SIZE_MAX, NO_MEMORY, same_bytes
+from cython_ext.group_keys cimport KEY_SIZE_MAX, NO_MEMORY, same_bytes, skip_key
 from cython_ext.groups cimport GroupTable
 from cython_ext.hashing cimport hash_bytes
 from cython_ext.pack cimport CORRUPT, Reader, read_varint, unzigzag, zigzag
@@ -20,6 +20,7 @@ from cython_ext.run cimport (ADDED_COLUMNS_MAX, Block, BlockWriter, RunShape, ad
 from cython_ext.states cimport S_COUNT, merge_state
 
 SOURCES_MAX = 1 << 20
+PARTITIONS_LIMIT = 1 << 16
 
 cdef int64_t ADDED_MAX = <int64_t>1 << 61
 cdef uint64_t GREATEST = 0xFFFFFFFFFFFFFFFF   # hash
@@ -664,4 +665,28 @@ def counts_in_order(GroupTable groups not None, GroupTable counts not None):
         a += groups._entry_bytes(size)
     if b < counts.arena_used:
         raise ValueError("there are counts of keys that are not among the groups")
+    return out
+
+
+def partitions_of(GroupTable table not None, int key_count, int partitions):
+    """A BIGINT column: for each group of a table the partition of its first `key_count` keys, by their hash: p where that is
+    from p / `partitions` of all hashes on and below (p + 1) / `partitions`. O(groups)."""
+    cdef Column out
+    cdef size_t at = 0, row = 0
+    cdef const char* start
+    cdef const char* end
+    cdef uint64_t hash
+    cdef int key
+    if not 0 <= key_count <= table.key_count or not 1 <= partitions <= PARTITIONS_LIMIT:
+        raise ValueError(f"{partitions} partitions by {key_count} of {table.key_count} keys")
+    out = new_column(K_BIGINT, table.groups, False, False)
+    while at < table.arena_used:
+        start = table.arena + at + table.head + 4
+        end = start
+        for key in range(key_count):
+            end = skip_key(end, table.kinds[key])
+        hash = hash_bytes(table.seed, 0, 0, start, end - start) & table.hash_mask
+        out.longs()[row] = ((hash >> 32) * partitions + (((hash & 0xFFFFFFFF) * partitions) >> 32)) >> 32
+        row += 1
+        at += table._entry_bytes(table._key_size(at))
     return out

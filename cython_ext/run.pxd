@@ -22,6 +22,7 @@ cdef class RunShape:
     cdef int* first          # of state s: its first column
     cdef bint additive       # every state is a count or a sum of integers, in few columns
     cdef bint* signed        # of column c > 0: zigzag, if additive
+    cdef bint texts          # every key is a STRING
 
     cdef int unpack(self, Reader* items, char* entry, size_t* heap) noexcept nogil
     cdef void free_blocks(self, char* entry) noexcept nogil

@@ -51,7 +51,7 @@ cdef int failure(int failed) except -1:
 @cython.final
 cdef class RunShape:
     def __cinit__(self, GroupTable table not None):
-        cdef int s, kind
+        cdef int s, k, kind
         self.table = table
         self.columns = 1
         self.items = <int*>malloc(sizeof(int) * (STATE_COLUMNS_MAX * table.state_count + 2 * STATE_COLUMNS_MAX))
@@ -66,6 +66,9 @@ cdef class RunShape:
             self.signed[self.columns - 1] = table.states[s].kind != S_COUNT
             self.additive = self.additive and table.states[s].kind <= S_SUM_DECIMAL_WIDE
         self.additive = self.additive and self.columns <= ADDED_COLUMNS_MAX
+        self.texts = True
+        for k in range(table.key_count):
+            self.texts = self.texts and table.kinds[k] == K_STRING
 
     def __dealloc__(self):
         free(self.items)
@@ -287,33 +290,49 @@ def expand_block(RunShape shape not None, bytes data not None, expand, size_t by
     the block would have more than `bytes_max` bytes, before anything is allocated, or a frame is not as large as it claims.
     """
     cdef const char* head = PyBytes_AS_STRING(data)
-    cdef size_t at = _head_size(shape), raw, stored
-    cdef list columns = []
+    cdef size_t at = _head_size(shape), size, raw, stored
+    cdef uint32_t word
     cdef int c
-    cdef bytearray out
+    cdef bytes out, column
+    cdef char* start
+    cdef char* to
     if not is_compressed(shape, data):
         return data
-    raw = expanded_size(shape, data)
-    if raw > bytes_max:
-        raise RunError(f"a block of {raw} bytes, but {bytes_max} are allowed")
+    size = expanded_size(shape, data)
+    if size > bytes_max:
+        raise RunError(f"a block of {size} bytes, but {bytes_max} are allowed")
     view = memoryview(data)
-    out = bytearray(data[:at])
+    out = PyBytes_FromStringAndSize(NULL, size)
+    start = PyBytes_AS_STRING(out)
+    memcpy(start, head, at)
+    word = <uint32_t>size
+    memcpy(start, &word, 4)
+    to = start + at
     for c in range(shape.columns):
         raw = read32(head + BLOCK_HEAD + 8 * c)
         stored = read32(head + BLOCK_HEAD + 8 * c + 4)
-        column = view[at:at + stored]
-        at += stored
-        if stored != raw:
-            column = expand(column, raw)
+        memcpy(start + BLOCK_HEAD + 8 * c + 4, head + BLOCK_HEAD + 8 * c, 4)
+        if stored == raw:
+            memcpy(to, head + at, raw)
+        else:
+            column = bytes(expand(view[at:at + stored], raw))
             if <size_t>len(column) != raw:
                 raise RunError(f"column {c} of a block expands to {len(column)} bytes, not {raw}")
-        out[BLOCK_HEAD + 8 * c + 4:BLOCK_HEAD + 8 * c + 8] = out[BLOCK_HEAD + 8 * c:BLOCK_HEAD + 8 * c + 4]
-        columns.append(column)
-    return _assemble(bytes(out), columns)
+            memcpy(to, PyBytes_AS_STRING(column), raw)
+        at += stored
+        to += raw
+    _seal(start, size)
+    return out
 
 
 def check_block(RunShape shape not None, bytes data not None):
     """Raises RunError unless the uncompressed block is sound: every item, key and hash, and the order. O(bytes)."""
+    check_sum(data)
+    _check_columns(shape, data)
+
+
+cdef int _check_columns(RunShape shape, bytes data) except -1:
+    # All of it but the checksum.
     cdef Block block
     cdef Reader* columns = <Reader*>malloc(sizeof(Reader) * 3 * shape.columns)
     cdef char* entry = <char*>malloc(shape.table.head + 8)
@@ -321,7 +340,6 @@ def check_block(RunShape shape not None, bytes data not None):
     try:
         if columns == NULL or entry == NULL:
             raise MemoryError("no memory to check a block")
-        check_sum(data)
         open_block(shape, data, &block, columns)
         with nogil:
             failed = _check_groups(shape, &block, columns, entry)
@@ -329,6 +347,7 @@ def check_block(RunShape shape not None, bytes data not None):
     finally:
         free(columns)
         free(entry)
+    return 0
 
 
 cdef bint _key_is_sound(RunShape shape, const char* at) noexcept nogil:
@@ -347,6 +366,17 @@ cdef bint _key_is_sound(RunShape shape, const char* at) noexcept nogil:
     return True
 
 
+cdef inline bint _numbers_are_short(RunShape shape, const Reader* items) noexcept nogil:
+    # Whether the states of a group are varints of at most 56 bits: any count or sum may have those, if they are the shortest.
+    cdef int c
+    cdef Py_ssize_t size
+    for c in range(1, shape.columns):
+        size = items[c].end - items[c].at
+        if size > 8 or (size > 1 and (items[c].end - 1)[0] == 0):
+            return False
+    return True
+
+
 cdef int _check_groups(RunShape shape, const Block* block, Reader* columns, char* entry) noexcept nogil:
     cdef Reader* items = columns + shape.columns
     cdef Reader* before = items + shape.columns
@@ -358,7 +388,7 @@ cdef int _check_groups(RunShape shape, const Block* block, Reader* columns, char
     for i in range(block.groups):
         if shape_skip(shape, columns, items) or items[0].end - items[0].at > KEY_SIZE_MAX:
             return CORRUPT
-        if not _key_is_sound(shape, items[0].at):
+        if not shape.texts and not _key_is_sound(shape, items[0].at):
             return CORRUPT
         hash = shape_hash(shape, items)
         if i == 0 and hash != block.first:
@@ -367,6 +397,8 @@ cdef int _check_groups(RunShape shape, const Block* block, Reader* columns, char
             return CORRUPT
         last = hash
         before[0] = items[0]
+        if shape.additive and _numbers_are_short(shape, items):
+            continue
         memset(entry, 0, shape.table.head + 8)
         failed = shape.unpack(items, entry, &heap)
         sound = True
@@ -447,7 +479,7 @@ def decode_run(RunShape shape not None, data, expand, size_t bytes_max=1 << 30, 
         if <size_t>len(block) > allowed:
             raise RunError(f"a block of {len(block)} bytes, but {allowed} are allowed")
         left -= <size_t>len(block)
-        check_block(shape, block)
+        _check_columns(shape, block)  # its bytes are those that came, or were expanded here
         if blocks and block_head(block)[1] <= last:
             raise RunError(f"block {len(blocks)} does not go on where the one before it ends")
         last = block_head(block)[2]

@@ -20,6 +20,7 @@ cdef enum:  # cbt.aggregate.Finish
     F_VALUE = 4
     F_ESTIMATE = 5
     F_QUANTILE = 6
+    F_SKETCH = 7
 
 cdef struct State:
     int kind

@@ -24,7 +24,8 @@ from cython_ext.column import Column
 from cython_ext.exprs_result import Failures
 from job.errors import JobError
 from job.evaluation_casts import cast_kernel, is_slow_cast
-from job.evaluation_values import DistinctCall, DistinctTexts, Run, stored, value_of
+from job.evaluation_values import DistinctCall, DistinctTexts, Run, stored
+from job.literal_values import value_of
 from job.plan import Call, Expr, Literal
 from job.types import STRING, Kind
 

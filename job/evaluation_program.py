@@ -11,7 +11,8 @@ from cython_ext.column import Column
 from cython_ext.exprs_result import Failures
 from job.errors import JobError
 from job.evaluation_kernels import LAZY_FUNCTIONS, Kernel, kernel_for
-from job.evaluation_values import constant, value_of
+from job.evaluation_values import constant
+from job.literal_values import value_of
 from job.plan import Call, ColumnRef, Expr, Literal
 from job.types import Kind
 

@@ -4,7 +4,7 @@ block."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from decimal import Context, Decimal
+from decimal import Context
 from typing import Any
 
 from cython_ext import reference
@@ -13,19 +13,11 @@ from cython_ext.exprs_distinct import distinct_rows
 from cython_ext.exprs_logic import overlay
 from cython_ext.exprs_result import Failures
 from cython_ext.failure import Failure
+from job.literal_values import value_of
 from job.plan import Call, Literal
 from job.types import Kind, Type
 
 _EXACT = Context(prec=80)
-
-
-def value_of(literal: Literal) -> Any:
-    """The Python value of a literal: a DECIMAL as decimal.Decimal, a DOUBLE as float."""
-    if literal.value is None:
-        return None
-    if literal.type.kind is Kind.DECIMAL:
-        return Decimal(str(literal.value))
-    return float(literal.value) if literal.type.kind is Kind.DOUBLE else literal.value
 
 
 def stored(value: Any, type_: Type) -> Any:

@@ -313,6 +313,7 @@ AGGREGATES: dict[str, SqlAggregate] = {
         SqlAggregate(("min",), "min(x)", "min"),
         SqlAggregate(("max",), "max(x)", "max"),
         SqlAggregate(("approx_count_distinct",), "approx_count_distinct(x)", "approx_count_distinct"),
+        SqlAggregate(("hll_sketch_agg",), "hll_sketch_agg(x)", "hll_sketch_agg"),
         SqlAggregate(
             ("approx_percentile", "percentile_approx"),
             "approx_percentile(x, p) or (x, array(p, ...))",

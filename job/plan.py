@@ -103,8 +103,8 @@ class Aggregate(msgspec.Struct, frozen=True):
     """One aggregate as written: `function` over `arguments` of the rows for which `filter` is true.
 
     Functions: count (no argument: rows; one or more: rows where none is NULL), count_distinct, sum, avg, min, max,
-    approx_count_distinct, approx_percentile (`parameter` is p, 0 <= p <= 1). `count_if(c)` compiles to count with
-    filter c; `approx_percentile(x, array(p, ...))` to one aggregate per p under an `array` call.
+    approx_count_distinct, hll_sketch_agg, approx_percentile (`parameter` is p, 0 <= p <= 1). `count_if(c)` compiles to
+    count with filter c; `approx_percentile(x, array(p, ...))` to one aggregate per p under an `array` call.
     """
 
     function: str

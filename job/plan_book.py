@@ -12,9 +12,12 @@ from math import lcm
 
 import msgspec
 
+from job.durations import duration_text
 from job.errors import JobError
 from job.plan import Plan
 from job.settings import Settings
+from job.times import EPOCH, MICROSECOND
+from job.value_texts import time_text
 from job.watermark import Timing
 from job.window import pane_us
 
@@ -76,6 +79,11 @@ class Revision(msgspec.Struct, frozen=True, array_like=True):
         window = row_plan(self.plan).window
         return 0 if window is None else window.slide_us
 
+    @property
+    def partitions(self) -> int:
+        """Into how many parts its groups are divided, by their hash; one group is not."""
+        return self.settings.partitions if row_plan(self.plan).keys else 1
+
     def first_open(self, watermark_us: int) -> int:
         """The start of the earliest window that is not beyond the allowed lateness at that watermark."""
         if not self.slide_us:
@@ -119,6 +127,15 @@ class PlanBook(msgspec.Struct, frozen=True, array_like=True):
         """The revisions whose windows are made of the panes of `feed`."""
         return [known for known in self.revisions if known.feed == feed]
 
+    def partitions(self, feed: int) -> int:
+        """Of the streams of a feed; 1 where there is none."""
+        return next((known.partitions for known in self.revisions if known.feed == feed), 1)
+
+    @property
+    def trees(self) -> int:
+        """How many reducer trees the job has: the most partitions of any feed."""
+        return max((known.partitions for known in self.revisions), default=1)
+
     @property
     def feeds(self) -> list[int]:
         """The revisions whose streams are open, ascending; of those that own no window any more too, until they close."""
@@ -146,6 +163,17 @@ class PlanBook(msgspec.Struct, frozen=True, array_like=True):
         """Whether a window of `feed` is made of that pane."""
         first, end = self.panes(feed)
         return first <= pane_start_us < end
+
+    def kept(self, pane_start_us: int) -> bool:
+        """Whether a window of any feed that is open is made of that pane."""
+        return any(self.keeps(feed, pane_start_us) for feed in self.feeds)
+
+    def over_us(self) -> int:
+        """Panes before it belonged to plans that are closed; ALWAYS: no plan is. What is older than the first plan of the
+        job counts among them from then on."""
+        if not self.revisions or self.revisions[0].number == 1:
+            return ALWAYS
+        return min([first for first, end in map(self.panes, self.feeds) if first < end], default=ALWAYS)
 
     def is_closed(self, feed: int) -> bool:
         """Whether a feed was open once and is not any more."""
@@ -175,11 +203,12 @@ class PlanBook(msgspec.Struct, frozen=True, array_like=True):
         number = 1 if last is None else last.number + 1
         window = row_plan(plan).window
         pane = 0 if window is None else pane_us(window.size_us, window.slide_us)
-        feed = number
+        made = Revision(number, start_us, plan, number, pane, settings, read_us)
         fits = last is not None and pane % (last.pane_us or 1) == 0 and start_us >= self.panes(last.feed)[0]
-        if last is not None and fits and not own_feed and _same_rows(last.plan, plan):
-            feed, pane = last.feed, last.pane_us
-        return Revision(number, start_us, plan, feed, pane, settings, read_us)
+        same = last is not None and _same_rows(last.plan, plan) and last.partitions == made.partitions
+        if last is not None and fits and not own_feed and same:
+            return msgspec.structs.replace(made, feed=last.feed, pane_us=last.pane_us)
+        return made
 
     def add(self, revision: Revision, horizon_us: int) -> PlanBook:
         """The book with one more revision. Raises PlanBookError, or BookFull when it has to wait."""
@@ -200,9 +229,15 @@ class PlanBook(msgspec.Struct, frozen=True, array_like=True):
             )
         endless = last is not None and pane == last.pane_us == 0 and revision.feed == last.feed
         if start < horizon_us and last is not None and not endless:
+            if pane == last.pane_us == 0:
+                raise PlanBookError(
+                    "the one window of this job has all lines since it began, and these would have to be read again: "
+                    "without a window HAVING, ORDER BY, LIMIT and settings but partitions can change, for others make "
+                    "another job"
+                )
             raise PlanBookError(
-                f"revision {revision.number} would start at {start}, before the horizon {horizon_us}: windows before "
-                "it are closed and their logs may be gone"
+                f"revision {revision.number} would start at {_when(start)}, before the horizon {_when(horizon_us)}: "
+                "windows before it are closed and their logs may be gone"
             )
         if last is not None and (pane == 0) != (last.pane_us == 0):
             raise PlanBookError(
@@ -211,16 +246,17 @@ class PlanBook(msgspec.Struct, frozen=True, array_like=True):
         for length in {pane, 0 if last is None else last.pane_us} - {0}:
             if start % length:
                 raise PlanBookError(
-                    f"revision {revision.number} would start at {start}, which is no pane boundary of {length} us; "
-                    f"the next one is {-(-start // length) * length}"
+                    f"revision {revision.number} would start at {_when(start)}, where no pane of {duration_text(length)} "
+                    f"begins; the next one does at {_when(-(-start // length) * length)}"
                 )
 
     def _check_feed(self, revision: Revision) -> None:
         pane = revision.pane_us
         if pane and (revision.size_us % pane or revision.slide_us % pane):
             raise PlanBookError(
-                f"revision {revision.number} has windows of {revision.size_us} by {revision.slide_us} us over panes of "
-                f"{pane} us: whole panes only, or a feed of its own"
+                f"revision {revision.number} has windows of {duration_text(revision.size_us)} by "
+                f"{duration_text(revision.slide_us)} over panes of {duration_text(pane)}: whole panes only, or a feed "
+                "of its own"
             )
         if revision.feed == revision.number:
             return
@@ -232,11 +268,19 @@ class PlanBook(msgspec.Struct, frozen=True, array_like=True):
             )
         if revision.start_us < self.panes(source.feed)[0]:
             raise PlanBookError(
-                f"revision {revision.number} would start at {revision.start_us}, before the panes of feed {source.feed} do; "
+                f"revision {revision.number} would start at {_when(revision.start_us)}, before the panes of feed "
+                f"{source.feed} do; "
                 "it needs a feed of its own"
             )
+        if source.partitions != revision.partitions:
+            raise PlanBookError(
+                f"revision {revision.number} has {revision.partitions} partitions and feed {source.feed} "
+                f"{source.partitions}: it needs a feed of its own"
+            )
         if source.pane_us != pane:
-            raise PlanBookError(f"the panes of feed {source.feed} are {source.pane_us} us long, not {pane}")
+            raise PlanBookError(
+                f"the panes of feed {source.feed} are {duration_text(source.pane_us)} long, not {duration_text(pane)}"
+            )
 
     def close(self, horizon_us: int) -> PlanBook:
         """The book without the revisions that own no window from the horizon on (C5). The last revision never closes.
@@ -279,3 +323,11 @@ def covering(pane_start_us: int, revision: Revision) -> range:
     last = pane_start_us - into
     first = last - (revision.size_us - 1 - into) // revision.slide_us * revision.slide_us
     return range(first, last + 1, revision.slide_us)
+
+
+def _when(us: int) -> str:
+    """RFC 3339, for people."""
+    try:
+        return time_text(EPOCH + us * MICROSECOND)
+    except OverflowError:
+        return "the beginning" if us < 0 else "the end"

@@ -7,7 +7,7 @@ from typing import Any
 
 from cython_ext import reference
 from cython_ext.failure import Failure
-from job.evaluation_values import value_of
+from job.literal_values import value_of
 from job.plan import Call, ColumnRef, Expr, Literal
 
 

@@ -34,6 +34,8 @@ class RowPhase:
         """Rows in no pane that is kept: outside of `kept_us`, or without a time."""
         self.kept_us: tuple[int, int] | None = None
         """Panes that start in [first, end) are kept; None: all are."""
+        self.over_us: int | None = None
+        """Rows of other panes that start earlier are late: the plan that kept them is closed."""
         self.pane_rows: dict[int, int] = {}
         """Rows that went into each pane."""
         self._where = None if plan.where is None else Evaluator([plan.where])
@@ -69,13 +71,20 @@ class RowPhase:
         """Whether the pane takes rows; they are counted either way."""
         closed_us = self.store.closed_before_us
         if self.kept_us is not None and not self.kept_us[0] <= start_us < self.kept_us[1]:
-            self.outside += rows
+            self.leave_out(start_us, rows)
         elif closed_us is not None and start_us < closed_us:
             self.late += rows
         else:
             self.pane_rows[start_us] = self.pane_rows.get(start_us, 0) + rows
             return True
         return False
+
+    def leave_out(self, start_us: int, rows: int) -> None:
+        """Counts rows of a pane that is not kept."""
+        if self.over_us is not None and start_us < self.over_us:
+            self.late += rows
+        else:
+            self.outside += rows
 
     def take(self) -> PaneStore:
         """What was added since the last call, to be merged elsewhere; closed panes stay closed here. O(1)."""

@@ -10,24 +10,17 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from job.derived import Derived
+from job.durations import SECOND_US, UNITS_US, duration_text, duration_us
 from job.errors import JobError
 from job.watermark import Timing
 
-SECOND_US = 1_000_000
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 SQL_CHARS_MAX = 64 * 1024
 PARTITIONS_MAX = 64
 WEBHOOK_CHARS_MAX = 2048
-_DURATION = re.compile(r"\s*([0-9]{1,14}(?:\.[0-9]{1,6})?)\s*(us|ms|s|m|h|d)\s*", re.ASCII)
-_UNITS_US = {
-    "us": 1,
-    "ms": 1000,
-    "s": SECOND_US,
-    "m": 60 * SECOND_US,
-    "h": 3600 * SECOND_US,
-    "d": 86400 * SECOND_US,
-}
-_YEAR_US = 366 * _UNITS_US["d"]
+EMIT_MIN_US, EMIT_MAX_US = 10_000, 3600 * SECOND_US
+_YEAR_US = 366 * UNITS_US["d"]
 
 
 class SettingsError(JobError):
@@ -36,24 +29,6 @@ class SettingsError(JobError):
     def __init__(self, field: str, message: str) -> None:
         self.field = field
         super().__init__(f"{field}: {message}")
-
-
-def duration_us(text: object) -> int:
-    """Microseconds of `500ms`, `1.5s`, `10m`, `24h`, `7d` or 0. Raises ValueError, which says how to write one."""
-    found = _DURATION.fullmatch(text) if isinstance(text, str) else None
-    if found is not None:
-        return int(float(found[1]) * _UNITS_US[found[2]])
-    if text in (0, "0"):
-        return 0
-    raise ValueError(f"{text!r} is no duration; write 500ms, 10s, 5m or 24h")
-
-
-def duration_text(microseconds: int) -> str:
-    """The shortest text that `duration_us` reads back as the same."""
-    for unit in ("d", "h", "m", "s", "ms"):
-        if microseconds and microseconds % _UNITS_US[unit] == 0:
-            return f"{microseconds // _UNITS_US[unit]}{unit}"
-    return f"{microseconds}us" if microseconds else "0s"
 
 
 class Settings(msgspec.Struct, frozen=True, array_like=True):
@@ -68,7 +43,7 @@ class Settings(msgspec.Struct, frozen=True, array_like=True):
     idle_us: int = 5 * SECOND_US
     """A file without lines for so long holds nobody back."""
     lateness_us: int = 60 * SECOND_US
-    """So long after a window closed late lines make a revision of it."""
+    """So long after a window closed late lines make a further edition of it."""
     retain_us: int = 24 * 3600 * SECOND_US
     """Results are kept for so long after the end of their window."""
     since_us: int = 0
@@ -95,7 +70,7 @@ class Settings(msgspec.Struct, frozen=True, array_like=True):
 
 _FIELDS = {name.removesuffix("_us"): name for name in Settings.__struct_fields__}
 _BOUNDS: dict[str, tuple[int, int]] = {
-    "emit": (10_000, 3600 * SECOND_US),
+    "emit": (EMIT_MIN_US, EMIT_MAX_US),
     "deadline": (0, 86400 * SECOND_US),
     "expect": (0, 1_000_000),
     "partitions": (1, PARTITIONS_MAX),
@@ -166,6 +141,8 @@ class JobSpec(msgspec.Struct, frozen=True, array_like=True):
     settings: Settings = Settings()
     parameters: dict[str, bool | int | float | str | None] = {}
     """Values of the `:name`s in the SQL."""
+    derived: Derived | None = None
+    """It has no SQL then."""
 
 
 def check_name(name: str) -> str:

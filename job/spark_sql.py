@@ -302,6 +302,8 @@ class _PlanWriter:
                 return f"try_cast(sum(CAST({arguments[0]} AS DECIMAL(20,0))){where} AS BIGINT)"
             case "sum" | "avg":
                 return f"try_{aggregate.function}({arguments[0]}){where}"
+            case "hll_sketch_agg":
+                return f"base64(hll_sketch_agg({arguments[0]}){where})"
             case "approx_percentile":
                 return f"approx_percentile({arguments[0]}, {aggregate.parameter!r}D){where}"
         return f"{aggregate.function}({arguments[0]}){where}"

@@ -1,4 +1,4 @@
-"""How far a source has come in event time: watermarks of files and sources, and what they make of a window.
+"""How far a source has come in event time: watermarks of files and sources.
 
 A watermark says: lines with an earlier time that come from now on are late. All times are microseconds; `now_us` is a
 monotonic clock that measures how long nothing came, `clock_us` the root's wall clock. Pure: both come in as arguments.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from enum import Enum
 
 from job.errors import JobError
 
@@ -33,26 +32,6 @@ class Timing:
         wrong = [name for name in ("delay_us", "idle_us", "lateness_us") if getattr(self, name) < 0]
         if wrong:
             raise JobError(f"{', '.join(name.removesuffix('_us') for name in wrong)} must not be negative")
-
-
-class WindowAge(Enum):
-    """OPEN: lines are on time. CLOSED: late lines make a revision. EXPIRED: they are only counted."""
-
-    OPEN = "open"
-    CLOSED = "closed"
-    EXPIRED = "expired"
-
-
-def window_age(end_us: int, watermark_us: int | None, lateness_us: int) -> WindowAge:
-    """The age of a window that ends at `end_us` (exclusive); None, no watermark yet: it is open."""
-    if watermark_us is None or watermark_us < end_us:
-        return WindowAge.OPEN
-    return WindowAge.CLOSED if watermark_us < end_us + lateness_us else WindowAge.EXPIRED
-
-
-def is_future(time_us: int, clock_us: int) -> bool:
-    """Whether a line is so far ahead that it is rejected."""
-    return time_us > clock_us + FUTURE_US
 
 
 class _FileTime:

@@ -36,7 +36,7 @@ class AggregateList:
             return self._percentile(node, arguments, where)
         if len(arguments) != 1 or any(isinstance(argument, Star) for argument in node.arguments):
             self._fail(f"{node.function} takes one argument", node)
-        if node.distinct and plan not in ("min", "max", "approx_count_distinct"):
+        if node.distinct and plan not in ("min", "max", "approx_count_distinct", "hll_sketch_agg"):
             advice = "" if plan == "count_if" else "Group by the column in a subquery first."
             self._fail(f"{node.function}(DISTINCT ...) is not supported", node, advice)
         if plan == "count_if":
@@ -91,6 +91,9 @@ class AggregateList:
                 if kind == BOOLEAN:
                     advice = "Write count_if(condition)" + ("." if plan == "sum" else " / count(*).")
                 self._fail(f"{node.function} takes a number, not a {kind}", node, advice)
+        elif plan == "hll_sketch_agg" and kind not in (BIGINT, STRING, NULL):
+            advice = "Write CAST(x AS STRING)."
+            self._fail(f"{node.function} takes a STRING or a BIGINT, not a {kind}", node, advice)
         elif kind.kind not in (*_ORDERED, Kind.NULL):
             self._fail(f"{node.function} does not take a {kind}", node)
         return (_typed_null(argument),)
@@ -137,6 +140,8 @@ def result_type(plan: str, arguments: tuple[Expr, ...]) -> Type:
     """The type of an aggregate of the plan over these arguments."""
     if plan in ("count", "count_distinct", "approx_count_distinct"):
         return BIGINT
+    if plan == "hll_sketch_agg":
+        return STRING
     kind = arguments[0].type
     if plan == "sum" and kind.kind is Kind.DECIMAL:
         return bounded(kind.precision + 10, kind.scale)

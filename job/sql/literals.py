@@ -11,10 +11,10 @@ from decimal import Decimal
 
 from job.errors import ParameterError
 from job.plan import Literal
+from job.times import EPOCH, micros_of
 from job.types import BIGINT, BOOLEAN, DECIMAL_PRECISION_MAX, DOUBLE, NULL, STRING, TIMESTAMP, decimal
 
 BIGINT_MIN, BIGINT_MAX = -(2**63), 2**63 - 1
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _TIMESTAMP = re.compile(
     r"""\s*(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?
     (?:[ T](\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?|[ T](\d{1,2}):(\d{1,2}))?
@@ -84,7 +84,7 @@ def timestamp_micros(text: str) -> int:
     hour, minute, second = int(match[4] or match[8] or 0), int(match[5] or match[9] or 0), int(match[6] or 0)
     if hour > 23 or minute > 59 or second > 59:
         raise ValueError("the time of day is out of range")
-    seconds = (day - _EPOCH) // datetime.timedelta(seconds=1) + hour * 3600 + minute * 60 + second
+    seconds = (day - EPOCH) // datetime.timedelta(seconds=1) + hour * 3600 + minute * 60 + second
     return (seconds - _zone_s(match[10])) * 1_000_000 + int((match[7] or "0").ljust(6, "0")[:6])
 
 
@@ -153,8 +153,7 @@ def _bound(value: object, name: str) -> Literal:
     if isinstance(value, str):
         return Literal(value, STRING, name)
     if isinstance(value, datetime.datetime):
-        moment = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
-        return Literal((moment - _EPOCH) // datetime.timedelta(microseconds=1), TIMESTAMP, name)
+        return Literal(micros_of(value), TIMESTAMP, name)
     raise ValueError(
         f"a {type(value).__name__} is no SQL value; give a number, text, truth value, time or None"
     )

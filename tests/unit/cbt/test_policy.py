@@ -46,13 +46,21 @@ def test_inner_nodes_wait_for_a_piece_per_child() -> None:
 
 
 def test_leaves_wait_for_as_much_as_they_have() -> None:
-    assert not leaf_is_due(OPTIONS, 0, 249, 2, False)
-    assert leaf_is_due(OPTIONS, 0, 250, 2, False)
-    assert not leaf_is_due(OPTIONS, 800, 999, 2, False)
-    assert leaf_is_due(OPTIONS, 800, 1000, 2, False)
-    assert not leaf_is_due(OPTIONS, 800, 1199, 2, True)
-    assert leaf_is_due(OPTIONS, 800, 1200, 2, True)
-    assert leaf_is_due(OPTIONS, 800, 0, 6, False)
+    assert not leaf_is_due(OPTIONS, 0, 249, 2, False, 0.5)
+    assert leaf_is_due(OPTIONS, 0, 250, 2, False, 0.5)
+    assert not leaf_is_due(OPTIONS, 800, 999, 2, False, 0.5)
+    assert leaf_is_due(OPTIONS, 800, 1000, 2, False, 0.5)
+    assert not leaf_is_due(OPTIONS, 800, 1199, 2, True, 0.5)
+    assert leaf_is_due(OPTIONS, 800, 1200, 2, True, 0.5)
+    assert leaf_is_due(OPTIONS, 800, 0, 6, False, 0.5)
+
+
+def test_leaves_whose_groups_never_come_again_wait_longer() -> None:
+    wait = 4 * OPTIONS.leaf_bytes_max
+    assert leaf_is_due(OPTIONS, 800, 1000, 2, False, 0.89)
+    assert not leaf_is_due(OPTIONS, 800, wait - 1, 2, False, 0.9)
+    assert leaf_is_due(OPTIONS, 800, wait, 2, False, 0.9)
+    assert leaf_is_due(OPTIONS, 800, 0, 6, False, 1.0)
 
 
 @pytest.mark.parametrize("total", [1001, 1500, 2000, 7000])

@@ -452,3 +452,41 @@ def test_trees_may_be_made_while_another_thread_looks_for_room() -> None:
             thread.join()
         sys.setswitchinterval(interval)
     assert problems == []
+
+
+def pieces(count: int, groups: int = 100, same: bool = False) -> Iterable[bytes]:
+    """Encoded runs, in blocks of 1,000 bytes."""
+    for number in range(count):
+        tree = tree_of(options=Options(block_bytes=1000))
+        feed(tree, range(groups) if same else range(groups * number, groups * (number + 1)))
+        yield from tree.runs()
+
+
+@pytest.mark.parametrize(("same", "written_max"), [(False, 5500), (True, 8000)])
+def test_groups_that_do_not_come_again_wait_to_be_merged(same: bool, written_max: int) -> None:
+    """Merging them early would write each of them again and again, and free nothing."""
+    tree = tree_of(options=Options(block_bytes=1000, leaf_bytes_max=32_000))
+    most = 0
+    for piece in pieces(40, same=same):
+        tree.insert_run(piece)
+        most = max(most, tree.bytes_used)
+    assert sum(counts(tree).values()) == 4000
+    assert tree.counters.merges >= (2 if same else 1)
+    assert tree.counters.groups_written <= written_max  # 4,000 of them as they came
+    if same:
+        assert most < 12 * 2 * 1420  # of 40 pieces: what comes again is merged all the while
+    check(tree)
+
+
+def test_what_is_merged_is_not_in_memory_twice() -> None:
+    budget = Budget()
+    tree = tree_of(budget, Options(block_bytes=1000, leaf_bytes_max=1_000_000))
+    for piece in pieces(4, 2000):
+        tree.insert_run(piece)
+    before = tree.bytes_used
+    budget.peak_bytes = 0
+    with tree.lock:
+        tree._merge_leaf(next(leaves(tree.root)))  # type: ignore[arg-type]
+    assert tree.counters.merges == 1
+    assert budget.peak_bytes < 1.2 * before
+    assert len(counts(tree)) == 8000

@@ -336,6 +336,29 @@ def test_keys_must_be_as_their_values_are_written(kind: Kind, good: bytes, bad: 
             check_block(shape, block_of([key, b"\1"]))
 
 
+def varint_of(value: int, size: int = 0) -> bytes:
+    """Of at least `size` bytes, more than it should have if need be."""
+    out = bytearray()
+    while value >> 7 or len(out) + 1 < size:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes(out) + bytes([value])
+
+
+@pytest.mark.parametrize("column", [1, 2, 3])
+def test_counts_and_sums_are_written_as_short_as_they_can_be(column: int) -> None:
+    """Else equal groups have different bytes. Short numbers are looked at apart from long ones."""
+    shape = RunShape(GroupTable([Kind.STRING], [StateKind.COUNT, StateKind.SUM]))
+    greatest = (1 << 128) - 1 if column == 3 else (1 << 64) - 1
+    sound = [varint_of(value) for value in (0, 1, 127, 128, (1 << 56) - 1, 1 << 56, 1 << 63, greatest)]
+    damaged = [varint_of(1, size) for size in (2, 8, 9, 10)] + [varint_of(0, 2), varint_of(greatest + 1)]
+    for number in sound:
+        check_block(shape, block_of([b"\2a", *[b"\1"] * (column - 1), number, *[b"\1"] * (3 - column)]))
+    for number in damaged:
+        with pytest.raises(RunError):
+            check_block(shape, block_of([b"\2a", *[b"\1"] * (column - 1), number, *[b"\1"] * (3 - column)]))
+
+
 def test_a_value_beyond_decimals_is_refused() -> None:
     shape = RunShape(GroupTable([Kind.BIGINT], [StateKind.MAX_DECIMAL]))
     for value, sound in [(10**38 - 1, True), (10**38, False)]:

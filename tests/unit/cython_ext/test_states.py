@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from decimal import Decimal
 
@@ -202,3 +203,15 @@ def test_a_percentile_outside_0_to_1_is_refused() -> None:
     table = table_of(StateKind.QUANTILES_DOUBLE, Kind.DOUBLE, [1.0])
     with pytest.raises(ValueError, match="percentile"):
         table.finish(0, Finish.QUANTILE, 1.5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [(Kind.BIGINT, [1, None, *range(2000)]), (Kind.STRING, ["", "a"]), (Kind.STRING, [None])],
+)
+def test_a_sketch_as_text_is_the_sketch(kind: Kind, values: list[object]) -> None:
+    text = finish("hll_sketch_agg", kind, values)
+    (sketch,) = table_of(StateKind[f"HLL_{kind.name}"], kind, values).sketches(0)
+    assert base64.b64decode(str(text), validate=True) == sketch
+    with pytest.raises(ValueError, match="no sketch that others read"):
+        table_of(StateKind.SUM, Kind.BIGINT, [1]).finish(0, Finish.SKETCH)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from job.plan_book import ALWAYS, NEVER_US, BookFull, PlanBook, PlanBookError, Revision, covering
 from job.settings import Settings
-from tests.plans import SECOND_US, plan
+from job.sql import compile_sql
+from tests.plans import SCHEMA, SECOND_US, plan
 
 TEN = "window(time, '10 seconds')"
 SLIDING = "window(time, '10 seconds', '4 seconds')"
@@ -54,6 +55,36 @@ def test_panes_near_a_change_are_kept_under_both_plans() -> None:
     assert not made.keeps(1, 46 * SECOND_US)
 
 
+def test_a_change_of_partitions_has_streams_of_its_own() -> None:
+    one = PlanBook().revised(0, plan(TEN), Settings(partitions=4))
+    made = PlanBook().add(one, ALWAYS)
+    same = made.revised(40 * SECOND_US, plan(TEN, having="count(*) > 1"), Settings(partitions=4, expect=3))
+    other = made.revised(40 * SECOND_US, plan(TEN), Settings(partitions=2))
+    assert (one.partitions, same.feed, other.feed, other.partitions) == (4, 1, 2, 2)
+    assert made.add(same, ALWAYS).trees == 4
+    made = made.add(other, ALWAYS)
+    assert (made.partitions(1), made.partitions(2), made.partitions(3), made.trees) == (4, 2, 1, 4)
+    assert made.close(40 * SECOND_US).trees == 2
+    with pytest.raises(PlanBookError, match="has 2 partitions and feed 1 4: it needs a feed"):
+        PlanBook().add(one, ALWAYS).add(msgspec.structs.replace(other, feed=1), ALWAYS)
+
+
+def test_a_job_without_a_window_keeps_its_partitions() -> None:
+    made = PlanBook().add(PlanBook().revised(ALWAYS, plan("")), ALWAYS)
+    other = made.revised(ALWAYS, plan(""), Settings(partitions=2))
+    with pytest.raises(PlanBookError, match="settings but partitions can change"):
+        made.add(other, NEVER_US)
+    assert made.add(made.revised(ALWAYS, plan(""), Settings(expect=2)), NEVER_US).trees == 1
+
+
+def test_one_group_is_not_divided() -> None:
+    alone = compile_sql("SELECT count(*), count(DISTINCT path) FROM access", {"access": SCHEMA})
+    nested = compile_sql(
+        "SELECT count(*) FROM (SELECT path, count(*) AS hits FROM access GROUP BY path)", {"access": SCHEMA}
+    )
+    assert [PlanBook().revised(0, one, Settings(partitions=4)).partitions for one in (alone, nested)] == [1, 4]
+
+
 def test_a_change_of_the_result_phase_is_fed_by_the_streams_there_are() -> None:
     made = book(
         revision(1, 0, window=SLIDING), revision(2, 40, feed=1, window="window(time, '20 seconds')", pane_s=2)
@@ -68,7 +99,7 @@ def test_a_change_of_the_result_phase_is_fed_by_the_streams_there_are() -> None:
         book(revision(1, 0)).add(
             revision(2, 40, feed=1, window="window(time, '15 seconds')", pane_s=10), ALWAYS
         )
-    with pytest.raises(PlanBookError, match="the panes of feed 1 are 10000000 us long"):
+    with pytest.raises(PlanBookError, match="the panes of feed 1 are 10s long, not 5s"):
         book(revision(1, 0)).add(revision(2, 40, feed=1, pane_s=5), ALWAYS)
 
 
@@ -87,7 +118,7 @@ def test_a_new_text_says_by_itself_whether_it_needs_streams_of_its_own() -> None
     ("change", "horizon_s", "problem"),
     [
         (revision(2, 40), 50, "before the horizon"),
-        (revision(2, 45), 0, "no pane boundary of 10000000 us; the next one is 50000000"),
+        (revision(2, 45), 0, "1970-01-01T00:00:45Z, where no pane of 10s begins; the next one does at 1970-01-01T00:00:50Z"),
         (revision(1, 50), 0, "numbers ascend"),
         (revision(2, 50, window=""), 0, "cannot become one without"),
     ],
@@ -95,6 +126,15 @@ def test_a_new_text_says_by_itself_whether_it_needs_streams_of_its_own() -> None
 def test_changes_that_are_refused(change: Revision, horizon_s: int, problem: str) -> None:
     with pytest.raises(PlanBookError, match=problem):
         book(revision(1, 40)).add(change, horizon_s * SECOND_US)
+
+
+def test_a_job_without_a_window_says_what_of_it_can_change() -> None:
+    made = book(revision(1, 0, window=""))
+    other = made.revised(0, plan("", key="status"))
+    assert other.feed == 2
+    with pytest.raises(PlanBookError, match="settings but partitions can change, for others make another job"):
+        made.add(other, 5 * SECOND_US)
+    assert made.add(made.revised(0, plan("", having="count(*) > 3")), 5 * SECOND_US).feeds == [1]
 
 
 def test_a_later_revision_may_take_windows_back_from_several() -> None:

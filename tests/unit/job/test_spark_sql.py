@@ -121,6 +121,7 @@ def test_limit_counts_per_window_in_the_total_order() -> None:
         ("avg(i)", "try_avg(`i`)"),
         ("approx_percentile(i, 0.5)", "approx_percentile(CAST(`i` AS DOUBLE), 0.5D)"),
         ("approx_count_distinct(s)", "approx_count_distinct(`s`)"),
+        ("hll_sketch_agg(s) FILTER (WHERE i > 1)", "base64(hll_sketch_agg(`s`) FILTER (WHERE (`i` > 1L)))"),
         ("min(s)", "min(`s`)"),
     ],
 )

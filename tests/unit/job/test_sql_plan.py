@@ -123,6 +123,8 @@ def test_equal_aggregates_are_computed_once() -> None:
         ("max(time)", "max", 1, TIMESTAMP),
         ("approx_count_distinct(path)", "approx_count_distinct", 1, BIGINT),
         ("approx_percentile(bytes, 0.5)", "approx_percentile", 1, DOUBLE),
+        ("hll_sketch_agg(DISTINCT bytes)", "hll_sketch_agg", 1, STRING),
+        ("hll_sketch_agg(NULL)", "hll_sketch_agg", 1, STRING),
     ],
 )
 def test_aggregates(sql: str, function: str, arguments: int, kind: Type) -> None:
@@ -163,6 +165,8 @@ def test_several_percentiles_are_an_array_of_aggregates() -> None:
         ("approx_percentile(path, 0.5)", "takes a number, not a STRING"),
         ("1 + approx_percentile(bytes, array(0.5))", "cannot mix"),
         ("max(window(time, '1 minute'))", "window(...) cannot stand in an aggregate"),
+        ("hll_sketch_agg(took)", "hll_sketch_agg takes a STRING or a BIGINT, not a DECIMAL"),
+        ("hll_sketch_agg(path, 12)", "hll_sketch_agg takes one argument"),
     ],
 )
 def test_wrong_aggregates(sql: str, message: str) -> None:

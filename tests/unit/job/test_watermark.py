@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from job.errors import JobError
-from job.watermark import AHEAD_MAX_US, SourceWatermark, Timing, WindowAge, is_future, window_age
+from job.watermark import AHEAD_MAX_US, SourceWatermark, Timing
 
 S = 1_000_000
 CLOCK = 10_000 * S
@@ -74,8 +74,6 @@ def test_a_line_from_the_future_moves_it_to_just_ahead_of_the_clock() -> None:
     mark.lines("a", CLOCK + 1800 * S, now_us=0)
     assert mark.value_us(0, CLOCK) == CLOCK + AHEAD_MAX_US - 2 * S
     assert mark.value_us(S, CLOCK + S) == CLOCK + S + AHEAD_MAX_US - 2 * S
-    assert is_future(CLOCK + 3600 * S + 1, CLOCK)
-    assert not is_future(CLOCK + 3600 * S, CLOCK)
 
 
 def test_a_source_without_lines_takes_what_the_root_announced() -> None:
@@ -85,14 +83,6 @@ def test_a_source_without_lines_takes_what_the_root_announced() -> None:
     assert mark.value_us(0, CLOCK) == 77 * S
     mark.lines("a", 100 * S, now_us=0)
     assert mark.value_us(0, CLOCK) == 98 * S
-
-
-@pytest.mark.parametrize(
-    ("watermark_s", "age"),
-    [(None, WindowAge.OPEN), (9, WindowAge.OPEN), (10, WindowAge.CLOSED), (69, WindowAge.CLOSED), (70, WindowAge.EXPIRED)],
-)  # fmt: skip
-def test_window_ages(watermark_s: int | None, age: WindowAge) -> None:
-    assert window_age(10 * S, None if watermark_s is None else watermark_s * S, TIMING.lateness_us) is age
 
 
 def test_negative_settings_are_refused_together() -> None:

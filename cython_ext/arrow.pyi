@@ -1,0 +1,3 @@
+from cython_ext.column import Column
+
+def arrow_buffers(column: Column) -> tuple[int, bytes | None, list[bytes]]: ...
