@@ -31,6 +31,8 @@ SLICE_S = 0.02
 """Old ranges are read for so long before a new ask is looked for."""
 QUIET_S = 0.05
 """Least time between two looks that hints cause while nothing is asked."""
+LOOK_S = 0.25
+"""Between two looks at names while the thread rests."""
 FIGURES_S = 0.25
 """Least age of figures before new ones are made."""
 Ask = Advance | Fold | Release
@@ -53,16 +55,20 @@ class LogsThread:
         tell: Callable[[Any], None],
         trouble: Callable[[str], None],
         failed: Callable[[BaseException], None],
+        rest_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """The callbacks are called from this thread: `tell` with Started, Advanced, Folded and Shrink; `trouble` with what a
-        person should know; `failed` at most once, with a fault of this program: nothing is answered any more."""
+        person should know; `failed` at most once, with a fault of this program: nothing is answered any more. `rest_s` says,
+        before each piece of work, how long to wait for processor time."""
         self.figures: tuple[SourceFigures, ...] = ()
         """How the logs stand; replaced as a whole, for any thread."""
         self._reader, self._tell, self._trouble, self._failed = reader, tell, trouble, failed
         self._asks: deque[Ask] = deque()
         self._foldings: deque[_Folding] = deque()
         self._changed: Sources | None = None
+        self._rest_s = rest_s
         self._stopping = False
+        self._ended = threading.Event()
         self._figures_at = float("-inf")
         self._quiet_until = 0.0
         self._waker, self._waking = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -89,6 +95,7 @@ class LogsThread:
     def stop(self, timeout_s: float = 10.0) -> bool:
         """Ends the thread, with what is known of the logs saved. Whether it did within the time."""
         self._stopping = True
+        self._ended.set()
         self.nudge()
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
@@ -99,6 +106,7 @@ class LogsThread:
         try:
             self._tell(self._reader.begin())
             while not self._stopping:
+                self._rest()
                 self._work()
                 self._report()
                 self._wait()
@@ -107,10 +115,16 @@ class LogsThread:
         finally:
             self._reader.close()
 
+    def _rest(self) -> None:
+        """Names are looked at meanwhile: what is deleted has to be held before."""
+        while (rest_s := self._rest_s()) > 0 and not self._ended.wait(min(rest_s, LOOK_S)):
+            if self._reader.due_s() <= 0:
+                self._reader.idle()
+
     def _work(self) -> None:
-        if self._changed is not None:
+        if self._changed is not None and not self._stopping:
             sources, self._changed = self._changed, None
-            self._reader = self._reader.renewed(sources)
+            self._reader.change(sources)
             self._reader.begin()
             self._foldings = deque(_Folding(one.ask, self._reader.folding(one.ask)) for one in self._foldings)
         while self._asks and not self._stopping:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from agent.folding import RejectSample, SourceScan
+from agent.folding import SourceScan
+from agent.line_counts import RejectSample
 from agent.source_logs import SourceLogs
 from agent.tail_events import FileKey
 from agent.tail_life import FileState
@@ -38,6 +39,8 @@ class SourceFigures(NamedTuple):
     gap_bytes: int
     held_files: int
     """Descriptors that are kept for what is not committed."""
+    waiting_files: int
+    """Not read yet, as too many others are."""
 
 
 def source_figures(
@@ -70,4 +73,5 @@ def source_figures(
         logs.gaps,
         logs.gap_bytes,
         len(logs.holdings),
+        logs.follower.tail.crowded,
     )

@@ -98,7 +98,7 @@ class LogFile:
             raise
         except (OSError, *BROKEN) as error:
             self.close()
-            raise _input_error(path, error) from error
+            raise input_error(path, error) from error
 
     def _open(self, path: str) -> BinaryIO:
         if path == STDIN:
@@ -121,6 +121,10 @@ class LogFile:
             return os.pread(self._fd, BLOCK_BYTES, 0)
         return _read_full(self._stream, BLOCK_BYTES)
 
+    def packed_head(self, size_bytes: int) -> bytes:
+        """The first bytes as they are on disk, of a file that has a size."""
+        return os.pread(self._fd, size_bytes, 0)
+
     @property
     def done_bytes(self) -> int:
         """Bytes of the file on disk that were read."""
@@ -135,35 +139,64 @@ class LogFile:
 
     def blocks(self) -> Iterator[Block]:
         """All bytes of the file as blocks of whole lines. Raises InputError where the file cannot be read on."""
-        try:
-            yield from self._positioned_blocks() if self._positioned else self._stream_blocks()
-        except (OSError, *BROKEN) as error:
-            raise _input_error(self.path, error) from error
-
-    def _positioned_blocks(self) -> Iterator[Block]:
         size = self.size_bytes or 0  # what is appended from now on is for the next run
+        try:
+            yield from self._positioned_blocks(size, size) if self._positioned else self._stream_blocks()
+        except (OSError, *BROKEN) as error:
+            raise input_error(self.path, error) from error
+
+    def section(self, start: int, stop: int, size_bytes: int) -> Iterator[Block]:
+        """The lines that begin at a byte of [start, stop), as blocks, of a plain file taken to end at byte `size_bytes`: cut
+        anywhere, the sections of a file have each line once. Raises InputError, also where the file is shorter."""
+        if not self._positioned or (self.size_bytes or 0) < size_bytes:
+            raise InputError(self.path, f"has no {size_bytes} bytes that can be read by position; leave it be meanwhile")
+        try:
+            self.offset = self._line_start(start, stop)
+            yield from self._positioned_blocks(stop, size_bytes)
+            if self.offset < stop:
+                raise InputError(self.path, "got shorter while it was read; leave it be meanwhile")
+        except OSError as error:
+            raise input_error(self.path, error) from error
+
+    def _line_start(self, start: int, stop: int) -> int:
+        """Where the first line begins at or after `start`; `stop` when none does before it."""
+        at = start - 1
+        while 0 <= at < stop - 1:
+            data = os.pread(self._fd, min(BLOCK_BYTES, stop - 1 - at), at)
+            if not data:
+                return at
+            end = data.find(b"\n")
+            if end >= 0:
+                return at + end + 1
+            at += len(data)
+        return stop if start else 0
+
+    def _positioned_blocks(self, last: int, size: int) -> Iterator[Block]:
+        """The lines from `offset` on that begin before `last`, of the first `size` bytes."""
         want = BLOCK_BYTES
-        while self.offset < size:
+        while self.offset < last:
             data = os.pread(self._fd, min(want, size - self.offset), self.offset)
             if not data:
                 return  # cut short meanwhile
             at_end = self.offset + len(data) >= size
             stop = len(data) if at_end else data.rfind(b"\n") + 1
+            if self.offset + stop > last:
+                stop = data.find(b"\n", last - self.offset - 1) + 1 or stop
             if stop == 0 and want <= LINE_BYTES_MAX:
                 want *= 2
                 continue
             start = self.offset
             self.offset += stop or len(data)
             if stop == 0:
-                yield Block(data, len(data), start, self._skip_line())
+                yield Block(data, len(data), start, self._skip_line(size))
             else:
                 yield Block(data, stop, start)
             want = BLOCK_BYTES
 
-    def _skip_line(self) -> int:
-        """Goes behind the line's LF; how many bytes stood in front of that."""
+    def _skip_line(self, size: int) -> int:
+        """Goes behind the line's LF, at most to byte `size`; how many bytes stood in front of that."""
         start = self.offset
-        while data := os.pread(self._fd, BLOCK_BYTES, self.offset):
+        while data := os.pread(self._fd, min(BLOCK_BYTES, size - self.offset), self.offset):
             end = data.find(b"\n")
             if end >= 0:
                 self.offset += end + 1
@@ -264,7 +297,8 @@ def _read_full(stream: Stream, size: int) -> bytes:
     return b"".join(parts)
 
 
-def _input_error(path: str, error: BaseException) -> InputError:
+def input_error(path: str, error: BaseException) -> InputError:
+    """What the system or a decompressor said about a file, as people can use it."""
     if isinstance(error, FileNotFoundError):
         return InputError(path, "no such file")
     if isinstance(error, PermissionError):

@@ -9,32 +9,23 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from agent.line_counts import SAMPLE_BYTES_MAX, SAMPLES_MAX, RejectSample
 from agent.pipeline import FUTURE, TIME, in_time
 from agent.sources import Source
 from agent.stream_events import FoldSpec, Portion, StreamKey
+from cbt.distinct import by_partition
 from cbt.errors import MemoryCapError, SpillError
 from cbt.memory import Memory
+from cbt.node import HASH_END
 from cython_ext.column import Column
 from cython_ext.scan import Batch
 from job.formats import SourceScanner
+from job.panes import PaneState
 from job.row_phase import RowPhase
 from srt.frame_messages import Counters, PaneLines, PaneRun
 
 NO_ROOM = (MemoryCapError, SpillError)
 TOO_LONG = "too_long"
-SAMPLES_MAX = 8
-SAMPLE_BYTES_MAX = 512
-
-
-class RejectSample(NamedTuple):
-    """A line that was no record: why, at which byte of it (from 0), and its beginning."""
-
-    path: str
-    offset: int
-    """Of the line, in the log."""
-    reason: str
-    position: int
-    text: bytes
 
 
 class Stretch(NamedTuple):
@@ -61,16 +52,25 @@ class StreamFold:
     """The trees of one stream, and what became of the lines since they were fresh."""
 
     def __init__(self, spec: FoldSpec, memory: Memory) -> None:
-        self.phase = RowPhase(spec.plan, memory)
+        self.plan = spec.plan
+        self._memory = memory
+        self._phase: RowPhase | None = None
+        """Made with the first line: at most emits there is none."""
+        self._kept_us, self._over_us = (spec.first_pane_us, spec.end_pane_us), spec.over_us
+        self._closed_us = spec.closed_us
         self._lines = self._rejected = self._lost_bytes = 0
 
     def bound(self, spec: FoldSpec) -> None:
         """What is kept from now on; panes that are not any more are dropped, their lines counted. O(panes)."""
-        phase = self.phase
-        phase.kept_us = spec.first_pane_us, spec.end_pane_us
+        self._kept_us, self._closed_us = (spec.first_pane_us, spec.end_pane_us), spec.closed_us
+        self._over_us = spec.over_us
+        phase = self._phase
+        if phase is None:
+            return
+        phase.kept_us, phase.over_us = self._kept_us, self._over_us
         for start in list(phase.pane_rows):
             if not spec.first_pane_us <= start < spec.end_pane_us:
-                phase.outside += phase.pane_rows.pop(start)
+                phase.leave_out(start, phase.pane_rows.pop(start))
             elif start < spec.closed_us:
                 phase.late += phase.pane_rows.pop(start)
             else:
@@ -83,7 +83,11 @@ class StreamFold:
         self._lines += scanned.rows + scanned.rejected
         self._rejected += scanned.rejected
         if scanned.rows:
-            self.phase.process(scanned.columns, scanned.rows)
+            if self._phase is None:
+                self._phase = RowPhase(self.plan, self._memory)
+                self._phase.kept_us, self._phase.over_us = self._kept_us, self._over_us
+                self._phase.store.close_before(self._closed_us)
+            self._phase.process(scanned.columns, scanned.rows)
 
     def lose(self, size: int) -> None:
         """Bytes of its lines were gone before they were read."""
@@ -92,13 +96,10 @@ class StreamFold:
     def portion(self, spec: FoldSpec) -> Portion:
         """Everything since the trees were fresh, within what `spec` keeps. Raises one of NO_ROOM. O(groups)."""
         self.bound(spec)
-        phase, feed = self.phase, spec.key[1].revision
-        runs = [
-            PaneRun(feed, start, number, run)
-            for start, state in phase.store.panes.items()
-            for number, tree in enumerate([state.groups, *state.pairs])
-            for run in tree.runs()
-        ]
+        phase, feed = self._phase, spec.key[1].revision
+        if phase is None:
+            return Portion((), (), Counters(self._lines, 0, 0, 0, self._rejected, 0, self._lost_bytes))
+        parts = divided(feed, phase.store.panes, spec.partitions)
         panes = tuple(PaneLines(feed, start, rows) for start, rows in sorted(phase.pane_rows.items()))
         counters = Counters(
             self._lines,
@@ -109,7 +110,26 @@ class StreamFold:
             phase.late,
             self._lost_bytes,
         )
-        return Portion(panes, tuple(runs), counters)
+        return Portion(panes, parts, counters)
+
+
+def divided(feed: int, panes: Mapping[int, PaneState], partitions: int) -> tuple[tuple[PaneRun, ...], ...]:
+    """The groups of each partition with their pairs, as runs. Raises one of NO_ROOM. O(groups)."""
+    parts: list[list[PaneRun]] = [[] for _ in range(partitions)]
+    for start, state in panes.items():
+        for part, runs in zip(parts, state.groups.runs_by(hash_ends(partitions)), strict=True):
+            part += [PaneRun(feed, start, 0, run) for run in runs]
+        for number, pairs in enumerate(state.pairs, 1):
+            key_count = len(state.groups.key_kinds)
+            trees = [pairs] if partitions == 1 else by_partition(pairs, key_count, partitions)
+            for part, tree in zip(parts, trees, strict=True):
+                part += [PaneRun(feed, start, number, run) for run in tree.runs()]
+    return tuple(map(tuple, parts))
+
+
+def hash_ends(partitions: int) -> list[int]:
+    """Where the hashes of each partition end: those of partition p are from p / P of all on, below (p + 1) / P."""
+    return [-(-HASH_END * (partition + 1) // partitions) for partition in range(partitions)]
 
 
 class SourceScan:

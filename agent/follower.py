@@ -17,6 +17,7 @@ import stat
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from agent.compression import BROKEN, MAGIC_BYTES, compression_of
 from agent.inotify import FILE_MASK, FOLDER_MASK, IGNORED, MODIFY, OVERFLOW, Inotify
@@ -157,6 +158,13 @@ class Follower:
             except OSError:
                 self._unwatched = True
 
+    def change(self, patterns: Iterable[str | os.PathLike[str]], options: TailOptions) -> None:
+        """Other files, from the next poll on. What is open of files that are not named any more is read to its end. Sizes
+        of proofs stay as they are."""
+        self.patterns = [os.fspath(pattern) for pattern in patterns]
+        self.tail.options = replace(options, proof_bytes=self.tail.options.proof_bytes)
+        self._list_wanted = True
+
     def poll(self, reads: bool = True) -> list[Found]:
         """Reads what there is, one turn's worth, and returns it. Never blocks, save for the disk. Without `reads` no log is
         read on, but new files are found and opened, and none is lost sight of."""
@@ -191,6 +199,14 @@ class Follower:
                 time.sleep(spare)
             return True
         return self._list_due(self._clock())
+
+    def has_looked(self, since_s: float) -> bool:
+        """Whether names were listed after that time of its clock, and all files judged: what is not found then is not there.
+        If not, the next poll lists them. O(files)."""
+        if self._listed_at is not None and self._listed_at > since_s and self.tail.judged:
+            return True
+        self._list_wanted = True
+        return False
 
     def due_s(self) -> float:
         """Seconds until a poll is due, hints or not."""

@@ -6,6 +6,7 @@ it, and everything is in it twice (docs/STATE.md). A cut may be used, a piece th
 
 from __future__ import annotations
 
+import heapq
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
@@ -41,9 +42,14 @@ FIRST = 1 << 40
 """The number of the first cut that is written: history before it can be cut as finely as anyone wants."""
 STRIDE = 1 << 20
 """Between the numbers of cuts at the frontier, for those made later in between."""
+PART = 4
+"""At most a quarter of the slots is for cuts that nobody needs by name, and about as many hold anything at a start: the rest
+is for the cuts of the time until all jobs have been heard of."""
 UNIT = 1 << 10
 """Numbers in between are multiples of it plus the boot: no two boots give the same one twice."""
 STORE = "journal"
+WIPED_MAX = 4
+"""Cuts whose bytes go from the disk with one write."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ class JournalOptions:
     """A cut of about 40 files fits into one slot."""
     slots: int = 1024
     """Of each copy: with 4 KiB slots the file takes 8 MiB."""
-    files_max: int = 1024
+    files_max: int = 8192
     """Files in one cut."""
     index_max: int = 256
     """Cuts that are kept only so that later plans find a start."""
@@ -210,14 +216,16 @@ class Journal:
                 raise JournalError(f"a file identity of {len(identity)} bytes, at most {IDENTITY_BYTES_MAX}")
         needed = len(encode_slots(cut, self.boot, self.options.slot_bytes))
         slots, dying = self._free(needed)
+        wiped = self._to_wipe(dying)
+        changes = self._wipe(wiped) + self._changes(cut, slots)
         for number in dying:
-            for slot in self._slots.pop(number):
-                del self._owners[slot]
+            self._disown(number)
+        dying += wiped  # they keep their slots until that is stored: a write that failed is written again as it was
         self._spare.difference_update(dying)
         self._dying.update(dying)
         self._slots[cut.number] = slots
         self._owners.update(dict.fromkeys(slots, cut.number))
-        return self._write(self._changes(cut, slots), cut, dying)
+        return self._write(changes, cut, dying)
 
     def _free(self, needed: int) -> tuple[list[int], list[int]]:
         """Slots to write over, going round, and the spare cuts in them."""
@@ -235,6 +243,26 @@ class Journal:
                 self._cursor = (slot + 1) % count
                 return slots, list(dying)
         raise JournalFull(f"{len(slots)} of {count} slots are free, and a cut needs {needed}")
+
+    def _to_wipe(self, dying: list[int]) -> list[int]:
+        """Spare cuts that go from the disk, so that most slots are free at a start: then nobody knows which were spare, and
+        all have to stay until all jobs have been heard of. The oldest; O(spare)."""
+        if PART * len(self._owners) <= self.options.slots:
+            return []
+        return heapq.nsmallest(WIPED_MAX, self._spare.difference(dying))
+
+    def _wipe(self, numbers: list[int]) -> list[WriteAt]:
+        """Without its head a slot was never written."""
+        return [
+            WriteAt(slot_offset(self.header, copy, slot), bytes(SLOT_HEAD_BYTES))
+            for copy in (0, 1)
+            for number in numbers
+            for slot in self._slots[number]
+        ]
+
+    def _disown(self, number: int) -> None:
+        for slot in self._slots.pop(number, ()):
+            del self._owners[slot]
 
     def _changes(self, cut: Cut, slots: list[int]) -> list[WriteAt]:
         parts = encode_slots(cut, self.boot, self.options.slot_bytes)
@@ -255,6 +283,7 @@ class Journal:
         for number in dying:
             del self.durable[number]
             self._dying.discard(number)
+            self._disown(number)
         if cut is None:
             return None
         self.durable[cut.number] = cut
@@ -309,17 +338,28 @@ class Journal:
 
     # letting go
 
-    def thin(self, needed: Iterable[int], floor: int) -> None:
-        """Gives up the cuts before `floor`, and, where too many are left, every other one that is not needed: their slots
-        may be written over."""
+    def crowded(self, guarded: int) -> bool:
+        """Whether `thin` would give up cuts behind those."""
+        return self._are_many([number for number in self.kept if number > guarded])
+
+    def _are_many(self, numbers: list[int]) -> bool:
+        """Whether every other one of them should go: for their number, or for what they take of the slots."""
+        taken = sum(len(self._slots.get(number, ())) for number in numbers)
+        return len(numbers) > self.options.index_max or PART * taken > self.options.slots
+
+    def thin(self, needed: Iterable[int], floor: int, guarded: int = ORIGIN) -> bool:
+        """Gives up the cuts before `floor`, and, where too many are left behind `guarded`, every other one of those that is
+        not needed: their slots may be written over. Whether there is more room now."""
         keep = {*needed, ORIGIN, floor, self.durable.peekitem()[0]}
         if self.newest.number in self.durable:
             keep.add(self.newest.number)
         self._spare -= keep
+        before = len(self._spare)
         self._spare.update(number for number in self.kept if number < floor and number not in keep)
-        kept = self.kept
-        if len(kept) > self.options.index_max:
-            self._spare.update([number for number in kept if number not in keep][::2])
+        loose = [number for number in self.kept if number > guarded]
+        if self._are_many(loose):
+            self._spare.update([number for number in loose if number not in keep][::2])
+        return len(self._spare) > before
 
     @property
     def kept(self) -> list[int]:

@@ -99,6 +99,8 @@ def resumed(known: KnownLog, offset: int) -> LogPosition:
     ordered = sorted(proofs)
     at = ordered[bisect_right(ordered, offset) - 1]
     same = at == position.offset
+    # A cut counts the bytes of a gap as read. When none does, they were not told as lost: the log is looked for once more.
+    finished = same and position.finished and offset >= position.offset + position.gap_bytes
     return msgspec.structs.replace(
         position,
         offset=at,
@@ -106,5 +108,6 @@ def resumed(known: KnownLog, offset: int) -> LogPosition:
         proof=proofs[at] or None,
         landmarks={mark: proof for mark, proof in position.landmarks.items() if mark <= at},
         skipping=same and position.skipping,
-        finished=same and position.finished,
+        finished=finished,
+        gap_bytes=position.gap_bytes if finished else -1,
     )

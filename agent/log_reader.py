@@ -16,8 +16,9 @@ from agent.figures import SourceFigures, source_figures
 from agent.folding import NO_ROOM, SourceScan, StreamFold, Stretch, fold
 from agent.follower import Handle
 from agent.journal_format import FilePosition, Positions
+from agent.left_logs import LeftLogs
 from agent.log_id import LogId
-from agent.reading import close_all, covered, directive_before, old_lines
+from agent.reading import best_of, close_all, covered, directive_before, old_lines
 from agent.source_logs import ReadLog, SourceLogs
 from agent.sources import Sources
 from agent.stream_events import (
@@ -32,6 +33,7 @@ from agent.stream_events import (
     StreamKey,
 )
 from agent.tail_events import FileKey
+from agent.unfit_plans import UnfitPlans, lost_range
 from cbt.memory import Memory
 from job.formats import SourceScanner
 from job.plan_book import ALWAYS
@@ -48,8 +50,10 @@ FOLD_BYTES_MIN = 64 << 10
 """Without memory a range is read again in parts no smaller than this; then it waits."""
 REST_S = 0.25
 """Between two tries."""
-LOOKS = 8
-"""Tries to find the bytes of a log whose file was cut or replaced a moment ago, before they are counted as lost."""
+FILES_MAX = 7168
+"""Logs of all sources that are read at a time: below what a cut has room for (agent/journal.py)."""
+LOOK_MAX_S = 30.0
+"""What is not found when all files are judged is not there; if they cannot be judged for so long it counts as lost, too."""
 
 T = TypeVar("T")
 
@@ -120,6 +124,7 @@ class LogReader:
         hints: bool = True,
         clock: Callable[[], float] = time.monotonic,
         wall_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+        files_max: int = FILES_MAX,
     ) -> None:
         """`start` are the files of the newest cut, None in a new journal; `path` is a file for what is known of the logs;
         `memory` is shared with all of the node. Raises OSError when that file may not be read."""
@@ -139,7 +144,10 @@ class LogReader:
             )
             for name, source in sources.by_name.items()
         }
+        self._files_max, self._cut_files = files_max, 0 if start is None else len(start)
         self._folds: dict[StreamKey, StreamFold] = {}
+        self._unfit = UnfitPlans(sources)
+        self._left = LeftLogs(start or {}, sources)
         self._shape: object = None
         self._saved_at = 0.0
         self._grown = False
@@ -157,7 +165,12 @@ class LogReader:
     def idle(self) -> None:
         """Keeps up with names, so that no file is missed. Reads nothing on."""
         for source in self._by_name.values():
-            deque(source.logs.poll(False), maxlen=0)  # nothing is delivered without reading
+            deque(source.logs.poll(False, self._room), maxlen=0)  # nothing is delivered without reading
+
+    @property
+    def _room(self) -> int:
+        begun = sum(source.logs.begun for source in self._by_name.values())
+        return self._files_max - max(begun, self._cut_files)
 
     def due_s(self) -> float:
         """Seconds until `idle` is due."""
@@ -173,27 +186,39 @@ class LogReader:
 
     def take_troubles(self) -> list[str]:
         """What a person should know, since the last call."""
-        found, self.troubles = self.troubles, []
+        found, self.troubles = self.troubles + self._unfit.troubles, []
+        self._unfit.troubles = []
         for source in self._by_name.values():
             found += source.logs.troubles
             source.logs.troubles = []
         return found
 
-    def renewed(self, sources: Sources) -> LogReader:
-        """A reader of other sources that goes on where this one is, which is closed. New sources begin as at a first start;
-        what was read of one that is gone stays in the cuts. Streams whose trees were here are read again."""
-        positions = self._positions()
-        self.close()
-        return LogReader(
-            sources,
-            positions,
-            self._memory,
-            self._path,
-            self._journal_id,
-            hints=self._hints,
-            clock=self._clock,
-            wall_us=self._wall_us,
-        )
+    def change(self, sources: Sources) -> None:
+        """Other sources from now on. One that stays goes on where it is, with all files that it holds open: some of them may
+        be deleted by now. New ones begin as at a first start; those that were here before go on in the files that they
+        left. What was read of one that is gone stays in the cuts while a stream may need it, and its files are let go.
+        Streams over a source that changed are read again. `folding` has to be asked anew."""
+        before, self._by_name, self.sources = self._by_name, {}, sources
+        self._unfit.change(sources)
+        for name, source in sources.by_name.items():
+            known = before.pop(name, None)
+            if known is None:
+                at = self._left.take(source)
+                logs = SourceLogs(source, at, None, hints=self._hints, clock=self._clock)
+                known = _Source(logs, SourceScan(source, ()))
+            elif known.logs.source != source:
+                known.logs.change(source)
+                scan = SourceScan(source, ())
+                scan.keep_counts_of(known.scan)
+                known.scan, known.shared, known.scanners = scan, None, {}
+                for key in self._mine(known):
+                    del self._folds[key]
+            self._by_name[name] = known
+        for gone in before.values():
+            self._left.leave(gone.logs.positions())
+            gone.logs.close()
+            for key in self._mine(gone):
+                del self._folds[key]
 
     def figures(self) -> tuple[SourceFigures, ...]:
         """How the logs stand. O(files)."""
@@ -208,6 +233,7 @@ class LogReader:
     def advance(self, ask: Advance) -> Advanced:
         """O(bytes there are, at most about bytes_max)."""
         clock_us = self._wall_us() if ask.clock_us is None else ask.clock_us
+        self._cut_files = len(ask.start)
         full = self._prepare(ask)
         heard: dict[bytes, int] = {}
         for source in self._by_name.values():
@@ -216,25 +242,25 @@ class LogReader:
         more, lost = self._read_on(ask, clock_us + FUTURE_US, full, heard)
         files = {**ask.start, **self._positions()}
         for name, size in lost:
+            (owner,) = [one.name for one in self.sources.by_name.values() if name.startswith(one.tag)]
+            self._unfit.lose(owner, size)
             for trees in self._folds.values():
-                if name.startswith(self.sources.by_name[trees.phase.plan.source].tag):
+                if trees.plan.source == owner:
                     trees.lose(size)
         portions = self._deliver(ask, full)
         is_kept = self._save()
-        gone = (
-            set().union(*(source.logs.gone(ask.start) for source in self._by_name.values()))
-            if is_kept
-            else set()
-        )
+        gone = self._left.gone(ask.start)
+        if is_kept:
+            gone = gone.union(*(source.logs.gone(ask.start) for source in self._by_name.values()))
         self.wants_shrink = self.wants_shrink or bool(full)
         return Advanced(ask.token, files, heard, portions, frozenset(full), frozenset(gone), more)
 
     def _prepare(self, ask: Advance) -> set[StreamKey]:
         """The trees and scans for these streams; those whose trees are not there as they should be."""
-        missing: set[StreamKey] = set()
+        missing = self._unfit.asked(ask.specs)
         folds: dict[StreamKey, StreamFold] = {}
         for spec in ask.specs:
-            if spec.plan.source not in self._by_name:
+            if spec.plan.source not in self._by_name or self._unfit.is_unfit(spec):
                 continue
             known = self._folds.get(spec.key)
             if spec.fresh:
@@ -246,29 +272,30 @@ class LogReader:
             folds[spec.key] = known
         self._folds = folds
         for name, source in self._by_name.items():
-            mine = [spec for spec in ask.specs if spec.plan.source == name]
-            scan = SourceScan(source.logs.source, mine)
+            scan = SourceScan(source.logs.source, self._specs(ask, name))
             if scan.wanted != source.scan.wanted:
                 scan.keep_counts_of(source.scan)
                 source.scan, source.shared, source.scanners = scan, None, {}
         return missing
 
+    def _specs(self, ask: Advance, name: str) -> list[FoldSpec]:
+        return [spec for spec in ask.specs if spec.plan.source == name and not self._unfit.is_unfit(spec)]
+
     def _mine(self, source: _Source) -> dict[StreamKey, StreamFold]:
         name = source.logs.source.name
-        return {key: trees for key, trees in self._folds.items() if trees.phase.plan.source == name}
+        return {key: trees for key, trees in self._folds.items() if trees.plan.source == name}
 
     def _go_back(self, source: _Source, ask: Advance, heard: dict[bytes, int]) -> set[StreamKey]:
         """Reads again what is behind `start` and was read before: there was no room for that cut in the journal."""
-        new = {name for name, _ in source.logs.lost}
         behind = {
             name: at
             for name, at in source.logs.positions().items()
-            if at.offset > ask.start.get(name, FilePosition(0)).offset and name not in new
+            if at.offset > ask.start.get(name, FilePosition(0)).offset
         }
         if not behind:
             return set()
-        mine = [spec for spec in ask.specs if spec.plan.source == source.logs.source.name]
-        target = _Target(SourceScan(source.logs.source, mine), self._mine(source))
+        specs = self._specs(ask, source.logs.source.name)
+        target = _Target(SourceScan(source.logs.source, specs), self._mine(source))
         stale = {spec.key for spec in ask.specs if not spec.fresh and spec.key in target.folds}
         for key in stale:
             del target.folds[key]
@@ -276,6 +303,7 @@ class LogReader:
             for name, at in behind.items():
                 target.next_file()
                 start = ask.start.get(name, FilePosition(0)).offset
+                self._unfit.lose(source.logs.source.name, at.offset - start)
                 if any(self._old_range(source.logs, name, start, at, target, 1 << 62)):
                     raise _Moved  # it has to be waited for, and nobody waits here
                 if target.latest_us is not None:
@@ -295,8 +323,9 @@ class LogReader:
             before = taken
             for source in self._by_name.values():
                 mine = self._mine(source)
-                for log, stretch in source.logs.poll(True):
+                for log, stretch in source.logs.poll(True, self._room):
                     taken += stretch.stop - stretch.start
+                    self._unfit.lose(source.logs.source.name, stretch.stop - stretch.start)
                     old_us = log.latest_us
                     latest_us = self._feed(source, log, stretch, future_us, mine, full)
                     if latest_us is None:
@@ -371,7 +400,7 @@ class LogReader:
                 continue
             trees = self._folds.pop(spec.key, None)
             try:
-                portions[spec.key] = Portion() if trees is None else trees.portion(spec)
+                portions[spec.key] = self._unfit.portion(spec.key) if trees is None else trees.portion(spec)
             except NO_ROOM:
                 full.add(spec.key)
         return portions
@@ -410,8 +439,8 @@ class LogReader:
 
     def _fold_once(self, ask: Fold, limit: int) -> Generator[float, None, Folded]:
         spec, source = ask.spec, self._by_name.get(ask.spec.plan.source)
-        if source is None:
-            return Folded(ask.token, Portion())
+        if source is None or self._unfit.is_unfit(spec):
+            return Folded(ask.token, lost_range(spec.plan.source, ask))
         trees = StreamFold(spec, self._memory)
         trees.bound(spec)
         target = _Target(SourceScan(source.logs.source, (spec,)), {spec.key: trees})
@@ -455,15 +484,18 @@ class LogReader:
             target.lose(end.offset - start)
             return end.offset
         first, stop = id.base + start, id.base + end.offset
-        for look in range(LOOKS):
+        asked_s = self._clock()
+        while True:
             while logs.is_sought(id.key):
                 yield REST_S
             handles = logs.holdings.open(id.key, logs.follower)
             try:
-                handle, size = yield from _best(handles, log, stop, logs.source.tail.proof_bytes)
-                if size < stop and look < LOOKS - 1:
-                    yield REST_S
-                    continue
+                found = best_of(handles, log.proofs, stop, logs.source.tail.proof_bytes)
+                handle, size = yield from _paused(found)
+                if size < stop and not logs.follower.has_looked(asked_s):
+                    yield REST_S  # it may have been cut or replaced a moment ago
+                    if self._clock() < asked_s + LOOK_MAX_S:
+                        continue
                 if handle is None or size <= first:
                     break
                 at, is_all = yield from self._old_lines(
@@ -522,6 +554,7 @@ class LogReader:
 
     def release(self, ask: Release) -> None:
         """Takes effect with the next advance."""
+        self._left.release(ask.files)
         for source in self._by_name.values():
             source.logs.release(ask.files)
 
@@ -535,20 +568,6 @@ class LogReader:
         """Closes all files and saves nothing, as the end of the process does."""
         for source in self._by_name.values():
             source.logs.close()
-
-
-def _best(
-    handles: list[Handle], log: ReadLog, stop: int, proof_bytes: int
-) -> Generator[float, None, tuple[Handle | None, int]]:
-    """The file that holds the most of a log, and how much."""
-    best, most = None, 0
-    for handle in handles:
-        size = yield from _paused(covered(handle, log.proofs, stop, proof_bytes))
-        if size > most:
-            best, most = handle, size
-        if most == stop:
-            break
-    return best, most
 
 
 def _paused(steps: Generator[None, None, T]) -> Generator[float, None, T]:

@@ -5,10 +5,9 @@ Pure: blocks in, state in the row phases. Not thread-safe; each thread has a pip
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+from agent.line_counts import LineCounts
 from cython_ext.column import Column
 from cython_ext.exprs_time import latest, not_after
 from cython_ext.scan import Batch
@@ -19,28 +18,6 @@ TIME = "time"
 """The field that live jobs tell time by."""
 FUTURE = "future"
 """The reject of a line whose time lies too far ahead of the clock."""
-
-
-@dataclass
-class LineCounts:
-    """What became of lines: lines == parsed + sum(rejected.values()) + directives."""
-
-    lines: int = 0
-    parsed: int = 0
-    directives: int = 0
-    rejected: Counter[str] = field(default_factory=Counter)
-
-    def add(self, batch: Batch) -> None:
-        self.lines += batch.lines
-        self.parsed += batch.rows
-        self.directives += batch.directives
-        self.rejected.update(batch.rejected)
-
-    def merge(self, other: LineCounts) -> None:
-        self.lines += other.lines
-        self.parsed += other.parsed
-        self.directives += other.directives
-        self.rejected.update(other.rejected)
 
 
 class SourcePipeline:

@@ -22,8 +22,6 @@ from agent.tail_logs import Log, digest
 from agent.tail_options import TailOptions
 from job.formats.w3c import DIRECTIVE
 
-HELD_MAX = 512
-"""Descriptors that are kept; beyond it only those of files that are not listed any more."""
 PROOFS_MAX = 64
 """Proofs that are remembered of a log: the latest, and ever fewer of the older ones."""
 RECENT = 16
@@ -67,9 +65,10 @@ class Proofs:
 class Holdings:
     """Descriptors of the files that hold logs somebody may ask for."""
 
-    def __init__(self, held_max: int = HELD_MAX) -> None:
+    def __init__(self, held_max: int) -> None:
+        """Beyond `held_max` only those of files that are not listed any more, as many again."""
         self._held: dict[FileKey, dict[Place, Handle]] = {}
-        self._count, self._held_max = 0, held_max
+        self._count, self.held_max = 0, held_max
 
     def __len__(self) -> int:
         return self._count
@@ -81,7 +80,7 @@ class Holdings:
             if log is None or file.place in self._held.get(log.key, ()) or not needed(log.key):
                 continue
             handle = follower.descriptor(number)
-            full = self._count >= self._held_max and file.listed
+            full = self._count >= (self.held_max if file.listed else 2 * self.held_max)
             if handle is not None and not full and (own := _reopened(handle)) is not None:
                 self._held.setdefault(log.key, {})[file.place] = own
                 self._count += 1
@@ -177,6 +176,20 @@ def covered(handle: Handle, proofs: Proofs, stop: int, proof_bytes: int) -> Step
             # After a crash the last proofs may be missing: a file that holds all that is known of the log goes on as it did.
             return stop if offset >= stop or (not above and offset == below[0]) else offset
     return min(stop, len(head))
+
+
+def best_of(
+    handles: list[Handle], proofs: Proofs, stop: int, proof_bytes: int
+) -> Generator[None, None, tuple[Handle | None, int]]:
+    """The file that holds the most of a log before `stop`, and how much."""
+    best, most = None, 0
+    for handle in handles:
+        size = yield from covered(handle, proofs, stop, proof_bytes)
+        if size > most:
+            best, most = handle, size
+        if most == stop:
+            break
+    return best, most
 
 
 def old_lines(

@@ -78,7 +78,7 @@ class SourceLogs:
     ) -> None:
         """`cut` are the files of the newest cut, None in a new journal; `known` is what was saved beside it."""
         self.source = source
-        self.holdings = Holdings()
+        self.holdings = Holdings(source.tail.held_max)
         self.logs: dict[FileKey, ReadLog] = {}
         self.others: dict[bytes, FilePosition] = {}
         """Positions that no log stands behind: lost bytes, and what cannot be found any more."""
@@ -86,6 +86,8 @@ class SourceLogs:
         """Identities and sizes of what was found lost since they were last looked at."""
         self.troubles: list[str] = []
         self.rotations = self.gaps = self.gap_bytes = self.read_bytes = 0
+        self._missing: list[Gap] = []
+        """Found since anything was read: they come into positions when that is done again."""
         self._let_go: set[bytes] = set()
         """Lost bytes that were released."""
         self._reported: set[bytes] = set()
@@ -165,10 +167,22 @@ class SourceLogs:
         log = self.logs.get(key)
         return (-1, False) if log is None else (log.id.base, log.released)
 
+    def change(self, source: Source) -> None:
+        """Other paths or another format, from the next look on: `name` is the same. Files that were found stay open until
+        they are done with, listed or not."""
+        self.source = source
+        self.follower.change(source.patterns, source.tail)
+        self.holdings.held_max = source.tail.held_max
+
     # reading
 
-    def poll(self, reads: bool) -> Iterator[tuple[ReadLog, Stretch]]:
-        """What one turn brings. Without `reads` only names and descriptors are kept up with."""
+    def poll(self, reads: bool, room: int) -> Iterator[tuple[ReadLog, Stretch]]:
+        """What one turn brings. Without `reads` only names and descriptors are kept up with. So many more logs may be begun
+        as there is `room` for; other files wait."""
+        tail = self.follower.tail
+        tail.room, waited = room, tail.crowded
+        if reads:
+            self._lose()
         for found in self.follower.poll(reads):
             if isinstance(found, Deliver):
                 log = self._log(found.key, found.offset)
@@ -177,13 +191,20 @@ class SourceLogs:
                     yield log, stretch
                     log.end = max(log.end, found.end)
             elif isinstance(found, Gap):
-                self._gap(found)
+                self._missing.append(found)
+                if reads:
+                    self._lose()
             elif isinstance(found, Rotated):
                 self.rotations += 1
             elif isinstance(found, Trouble):
                 self.troubles.append(f"{found.path}: {found.message}")
             elif isinstance(found, Recovered):
-                self.gaps -= 1
+                self._recovered(found)
+        if tail.crowded and not waited:
+            self.troubles.append(
+                f"source {self.source.name!r}: {tail.crowded} files wait until others are done with, for this agent "
+                f"reads as many logs as it can; name fewer under paths"
+            )
         self._keep_up()
 
     def _log(self, key: FileKey, offset: int) -> ReadLog:
@@ -213,18 +234,33 @@ class SourceLogs:
         )
         return Stretch(found.path, found.offset + start - found.start, data, start, found.stop, is_long)
 
-    def _gap(self, gap: Gap) -> None:
-        log = self.logs.get(gap.key)
-        start = gap.start if log is None else max(gap.start, log.end)
-        self.gaps += 1
-        if gap.stop <= start:
-            return
-        size = gap.stop - start
-        self.gap_bytes += size
-        name = lost_bytes_id(self.source.tag, gap.key, start).encode()
-        known = self.others.get(name, FilePosition(0))
-        self.others[name] = FilePosition(known.offset + size, True, None)
-        self.lost.append((name, size))
+    def _lose(self) -> None:
+        """What is missing is lost from now on. Positions of a log that was given up go on behind it: if it is found after
+        all, nobody who was told of the loss reads it, and whoever reads that range later does."""
+        for gap in self._missing:
+            log = self.logs.get(gap.key)
+            start = gap.start if log is None else max(gap.start, log.end)
+            self.gaps += 1
+            if gap.stop <= start:
+                continue
+            size = gap.stop - start
+            self.gap_bytes += size
+            if log is not None and gap.given_up:
+                name, log.end = log.identity, gap.stop
+            else:
+                name = lost_bytes_id(self.source.tag, gap.key, start).encode()
+                known = self.others.get(name, FilePosition(0))
+                self.others[name] = FilePosition(known.offset + size, True, None)
+            self.lost.append((name, size))
+        self._missing.clear()
+
+    def _recovered(self, found: Recovered) -> None:
+        waiting = [gap for gap in self._missing if gap.key != found.key or not gap.given_up]
+        if len(waiting) < len(self._missing):
+            self._missing = waiting  # nobody was told
+        elif found.key not in self.logs:  # cuts have forgotten it
+            id = LogId(self.source.tag, found.key, found.stop)
+            self.logs[found.key] = ReadLog(id, found.stop, Proofs())
 
     def _keep_up(self) -> None:
         tail = self.follower.tail
@@ -244,9 +280,11 @@ class SourceLogs:
         """How far everything was read. O(logs)."""
         tail = self.follower.tail
         found = dict(self.others)
+        missing = {gap.key for gap in self._missing}
         for key, log in list(self.logs.items()):
             known = tail.logs.find(key)
-            log.finished = known is None or (log.end >= known.offset and self._is_over(known))
+            is_read = known is not None and log.end >= known.offset and key not in missing
+            log.finished = known is None or (is_read and self._is_over(known))
             if known is not None:
                 log.proofs.add(known)
             if log.end > log.id.base or (known is not None and self._has_more(known)):
@@ -326,10 +364,15 @@ class SourceLogs:
                 self.holdings.release(id.key)
 
     @property
+    def begun(self) -> int:
+        """Entries that cuts may have of this source."""
+        return len(self.logs) + len(self.others)
+
+    @property
     def settled(self) -> bool:
-        """Whether all files that were listed are judged."""
+        """Whether all files that were listed are judged, as far as there are descriptors."""
         tail = self.follower.tail
-        return not any(file.state in UNDECIDED and not file.shelved for file in tail.files.values())
+        return tail.full or not any(file.state in UNDECIDED and not file.shelved for file in tail.files.values())
 
     def close(self) -> None:
         self.follower.close()

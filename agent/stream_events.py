@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from agent.journal_format import Positions
 from job.plan import Plan
+from job.plan_book import ALWAYS
 from srt.automaton import Ref
 from srt.frame_messages import Counters, News, PaneLines, PaneRun, StreamId
 
@@ -30,17 +31,22 @@ class FoldSpec(NamedTuple):
     """Lines in panes outside of [first, end) are dropped and counted as `outside`."""
     closed_us: int
     """Others in panes that start earlier are dropped and counted as `late`."""
+    over_us: int = ALWAYS
+    """Outside of [first, end), what is in panes before this belonged to plans that are closed, and counts as `late`, too."""
     deliver: bool = True
     """Only for `Advance`: hand out what was folded since the trees were fresh, and drop the trees."""
     fresh: bool = True
     """Only for `Advance`: begin with empty trees, whatever there are."""
+    partitions: int = 1
+    """Into how many parts the groups are divided."""
 
 
 class Portion(NamedTuple):
     """The fold of a range: the same range under the same spec gives the same, but for what is closed by then."""
 
     panes: tuple[PaneLines, ...] = ()
-    runs: tuple[PaneRun, ...] = ()
+    parts: tuple[tuple[PaneRun, ...], ...] = ()
+    """The groups of each partition; none: there are no groups at all."""
     counters: Counters = Counters()
 
 
@@ -74,7 +80,8 @@ class Advanced(NamedTuple):
     overfull: frozenset[StreamKey] = frozenset()
     """Streams whose trees had to be dropped for want of memory: they will be read again."""
     gone: frozenset[bytes] = frozenset()
-    """Finished files of `start` that are not on disk any more. Others must stay in the cuts, or they would seem new."""
+    """Files of `start` that need not be in cuts once they are released: finished ones that are not on disk any more, and
+    those of sources that are not configured any more. Others must stay in the cuts, or they would seem new."""
     more: bool = False
     """It stopped at a limit; there is more to read at once."""
 
@@ -121,17 +128,19 @@ class JobTold(NamedTuple):
 
 
 class JobParent(NamedTuple):
-    """Event: the vertex to which a job's messages go; None: there is none."""
+    """Event: the vertex to which a job's messages go, in the tree of a partition; None: there is none."""
 
     job: bytes
     parent: Ref | None
+    partition: int = 0
 
 
 class JobHeard(NamedTuple):
-    """Event: an Ack, Nack or Synced for this agent."""
+    """Event: an Ack, Nack or Synced for this agent, from the tree of a partition."""
 
     job: bytes
     message: Any
+    partition: int = 0
 
 
 class JobGone(NamedTuple):
@@ -140,11 +149,23 @@ class JobGone(NamedTuple):
     job: bytes
 
 
+class SourcesChanged(NamedTuple):
+    """Event: the sources here are others, so plans may run that did not, or not any more."""
+
+
 class JobUp(NamedTuple):
-    """Effect: a Frame, Sync or Refused for the parent."""
+    """Effect: a Frame, Sync or Refused for the parent in the tree of a partition."""
 
     job: bytes
     message: Any
+    partition: int = 0
+
+
+class JobTrees(NamedTuple):
+    """Effect: the agent takes part in the trees of so many partitions of the job from now on."""
+
+    job: bytes
+    trees: int
 
 
 class Shrink(NamedTuple):

@@ -57,6 +57,12 @@ class Tail(TailKin):
         self._initial = position is None if initial is None else initial
         self._listings = 0
         self._waiting = False
+        self.room = 1 << 62
+        """How many more logs may be begun; whoever counts them sets it before each event."""
+        self.crowded = 0
+        """Files that wait for that."""
+        self.full = False
+        """Files wait for descriptors."""
         self._handlers: dict[type, Callable[[Any], None]] = {
             Listed: self._on_listed,
             Opened: self._on_opened,
@@ -95,6 +101,13 @@ class Tail(TailKin):
             for file in self.files.values()
         )
 
+    @property
+    def judged(self) -> bool:
+        """Whether it is known of all files whose content they are, as far as there are descriptors. O(files)."""
+        return self.full or not any(
+            (file.state in UNDECIDED and not file.shelved) or self._can_prove(file) for file in self.files.values()
+        )
+
     def _sure_copy(self, file: File) -> bool:
         """Whether only a change of the file can make it anything but a copy."""
         long = file.evidence_bytes >= self.options.proof_bytes
@@ -118,7 +131,9 @@ class Tail(TailKin):
                 if log.place in groups and log.path not in (seen.path for seen in groups[log.place]):
                     log.moved_in = 1
         for file in known:
-            if file.place in groups:
+            if file.place in groups and self._is_another(file, groups[file.place]):
+                self._vanished(file)
+            elif file.place in groups:
                 self._relisted(file, groups.pop(file.place))
         for group in groups.values():
             file = File(group[0], self._now, self._initial)
@@ -149,7 +164,9 @@ class Tail(TailKin):
             file.read_at = self._now
             self._enqueue(file)
         elif file.state in (FileState.FOUND, FileState.DENIED, FileState.CLOSED):
-            self._vanished(file)
+            # What is renamed while names are listed is in no listing, and nothing tells it from what is gone but the next.
+            if file.log is not None or not self._is_there(file):
+                self._vanished(file)
         elif file.state is FileState.EMPTY and file.size_bytes == 0:
             self._drop(file, FileCause.UNLISTED)
         elif file.state is FileState.EMPTY:
@@ -190,11 +207,23 @@ class Tail(TailKin):
         start = file.first_bytes if file.initial and self._from_end(file) else 0
         if file.listed_bytes > start and not file.compressed:
             # What was in it may come back in a file not known yet, so then its bytes are not said to be missing.
-            hope = any(
-                other.state in _UNKNOWN or other.found_in >= file.found_in for other in self.files.values()
-            )
+            hope = any(self._may_hold(other, file) for other in self.files.values())
             key = FileKey(*file.place, digest(b"").hex(), NEVER_READ)
             self._emit(Gap(key, file.path, start, start if hope else file.listed_bytes, "unreadable", hope))
+
+    def _may_hold(self, other: File, gone: File) -> bool:
+        """Whether what a file held that nobody opened may be in that one."""
+        return self._is_there(other) and (other.state in _UNKNOWN or other.found_in >= gone.found_in)
+
+    def _is_there(self, file: File) -> bool:
+        """Whether the next listing may have the file."""
+        waits = self._now - file.unlisted_at < self.options.settle_s
+        return file.listed or file.handle is not None or waits
+
+    def _is_another(self, file: File, group: list[Seen]) -> bool:
+        """Whether a file that was never opened is gone, and its inode another's."""
+        waits = file.state in (FileState.FOUND, FileState.DENIED) and file.log is None
+        return waits and not file.listed and group[-1].size_bytes < file.listed_bytes
 
     def _relisted(self, file: File, group: list[Seen]) -> None:
         if file.seen_again(group, self._now) and file.log is not None and file.log.moved_in is None:
@@ -284,14 +313,24 @@ class Tail(TailKin):
             file.unproven or (file.state is FileState.PROBING and not file.compressed)
             for file in self.open_files.values()
         )
-        self._waiting = False
+        self._waiting, self.full, self.crowded = False, False, 0
+        room = self.room - sum(file.log is None for file in self.open_files.values())
+        homes = {log.place for log in self.logs if log.state is not LogState.FINISHED}
         for file in list(self.files.values()):
+            file.crowded = False
             if not self._wants_open(file):
                 continue
             if blocked and file.log is None:
                 self._waiting = True
                 continue
+            if file.log is None and file.place not in homes:
+                room -= 1
+                if room < 0:
+                    file.crowded = True
+                    self.crowded += 1
+                    continue
             if len(self.open_files) >= self.options.open_max and not self._spare():
+                self.full = True
                 return
             self._handles += 1
             file.handle = self._handles
@@ -301,6 +340,8 @@ class Tail(TailKin):
 
     def _wants_open(self, file: File) -> bool:
         """Whether a file without a descriptor should get one. Those that were shut or broken must have changed."""
+        if not file.listed:
+            return False
         if file.state is FileState.DENIED:
             return self._now >= file.retry_at and file.stat != file.failed_stat
         if file.state is FileState.CLOSED:
@@ -453,7 +494,10 @@ class Tail(TailKin):
             file = self._ready.popleft()
             file.queued = False
             if file.state in READABLE and not event.reads:
-                waiting.append(file)
+                if file.asked is None and self._can_prove(file):
+                    self._request_proof(file)
+                else:
+                    waiting.append(file)
             elif file.pending and file.asked is not None:
                 self._ask(file, *file.asked)
                 budget -= self.options.read_bytes

@@ -83,6 +83,15 @@ class TailCore(ABC):
         self._ask(file, start, file.log.offset - start + want)
         return want
 
+    def _can_prove(self, file: File) -> bool:
+        """Whether it changed, and bytes that were delivered tell whether it still holds its log."""
+        return file.unproven and file.log is not None and file.log.offset > 0 and not file.compressed
+
+    def _request_proof(self, file: File) -> None:
+        """Reads the bytes before the offset and nothing behind it: they tell whether the file still holds its log."""
+        assert file.log is not None
+        self._ask(file, file.log.read_offset, file.log.offset - file.log.read_offset)
+
     # --- the other half: agent.tail_kin ---
 
     @abstractmethod
@@ -162,6 +171,7 @@ class TailCore(ABC):
             copy.asked = None
             self._probe(copy)
         if file.dirty:
+            file.dirty = False
             file.move(FileCause.GREW)
             self._probe(file)
 
@@ -177,7 +187,7 @@ class TailCore(ABC):
             stop = len(data)
         elif stop == 0 and len(data) - start >= self.options.line_bytes_max:
             stop, log.skipping = len(data), True
-        elif stop == 0 and not event.end:
+        elif stop == 0 and not event.end and start < len(data):
             file.want = min(file.want * 2, self.options.line_bytes_max)
         if stop > start:
             offset = log.offset
@@ -275,5 +285,5 @@ class TailCore(ABC):
         """The rest of a lost log was not found in time."""
         stop = max(log.seen_bytes, log.offset)
         log.gap_bytes = stop - log.offset
-        self._emit(Gap(log.key, log.path, log.offset, stop, log.reason, log.open_ended))
+        self._emit(Gap(log.key, log.path, log.offset, stop, log.reason, log.open_ended, given_up=True))
         log.move(LogCause.GIVEN_UP)

@@ -191,7 +191,8 @@ Reason = Literal["truncated", "deleted", "unreadable", "restart"]
 
 class Gap(NamedTuple):
     """Bytes [start, stop) of the log were not delivered and can no longer be reached. `open_ended`: more may have been
-    written behind them that nobody can know of (start == stop: perhaps nothing is missing)."""
+    written behind them that nobody can know of (start == stop: perhaps nothing is missing). `given_up`: the log itself is
+    gone; else it goes on at `start`, with other bytes."""
 
     key: FileKey
     path: str
@@ -199,10 +200,12 @@ class Gap(NamedTuple):
     stop: int
     reason: Reason
     open_ended: bool
+    given_up: bool = False
 
 
 class Recovered(NamedTuple):
-    """An earlier Gap came back: its bytes are delivered after all, or counted again."""
+    """A log that was given up came back, perhaps in a later life: the bytes of that Gap are delivered after all, or counted
+    again."""
 
     key: FileKey
     start: int

@@ -25,8 +25,8 @@ class File:
     """One inode. `log` is what is read from it, `held_by` the log it may be a copy of; never both."""
 
     __slots__ = (
-        "asked", "awaited", "beside", "cleared", "compared_bytes", "compared_to", "compressed", "differs", "dirty",
-        "evidence_bytes", "failed_stat", "final", "first_bytes", "found_in", "fresh", "grown_at", "half_bytes",
+        "asked", "awaited", "beside", "cleared", "compared_bytes", "compared_to", "compressed", "crowded", "differs",
+        "dirty", "evidence_bytes", "failed_stat", "final", "first_bytes", "found_in", "fresh", "grown_at", "half_bytes",
         "handle", "head", "held_by", "held_offset", "held_stat", "held_state", "initial", "known_bytes", "listed",
         "listed_bytes", "log", "measured_bytes", "mtime_ns", "paths", "pending", "place", "probing", "queued",
         "read_at", "read_to", "retry_at", "size_bytes", "starting", "stat", "state", "troubled", "unlinked",
@@ -62,6 +62,7 @@ class File:
         self.half_bytes = 0  # what there is of its first line, while that is not whole
         self.read_to, self.read_at, self.want = 0, now_s, 0
         self.queued = self.dirty = self.pending = False
+        self.crowded = False  # it waits, for too many logs are read already
         self.found_in = 0  # the number of the listing it was found in
         self.unproven = False  # changed since it was last read
         self.asked: tuple[int, int] | None = None  # the read under way
@@ -74,8 +75,8 @@ class File:
 
     @property
     def shelved(self) -> bool:
-        """Whether it was empty, and closed to make room: until it changes there is nothing to decide."""
-        return self.state is FileState.FOUND and self.stat == self.failed_stat
+        """Whether there is nothing to decide: it was empty, and closed until it changes; or it is crowded out."""
+        return self.state is FileState.FOUND and (self.crowded or self.stat == self.failed_stat)
 
     @property
     def end_bytes(self) -> int | None:

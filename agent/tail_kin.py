@@ -264,7 +264,7 @@ class TailKin(TailCore):
             if (longer or unpacked) and file.whole and file.held_offset != log.offset:
                 self._unhold(file, FileCause.GREW)  # the log was read on: does the file hold that, too?
                 self._probe(file)
-            elif longer and file.whole:
+            elif longer and file.whole and self._alike(file, log):
                 self._hand_over(file, log, home)
             elif longer or self._differs(file, log, home):
                 self._no_copy(file, log)
@@ -278,13 +278,17 @@ class TailKin(TailCore):
 
     def _differs(self, file: File, log: Log, home: File) -> bool:
         """Whether a file is no copy of the log that lives in `home`, although it began as one."""
-        shared = min(len(file.head), len(log.head))
-        if file.head[:shared] != log.head[:shared] or (file.differs and not home.unproven):
+        if not self._alike(file, log) or (file.differs and not home.unproven):
             return True
         settled = self._now - file.grown_at >= self.options.settle_s and not file.compressed
         if home.compressed:
             return settled and not file.whole
         return settled and file.evidence_bytes < self.options.proof_bytes and self._rested(home)
+
+    def _alike(self, file: File, log: Log) -> bool:
+        """Whether they begin alike as far as is known by now: more may be known of the log than when the file was judged."""
+        shared = min(len(file.head), len(log.head))
+        return file.head[:shared] == log.head[:shared]
 
     def _rested(self, home: File) -> bool:
         return home.state is FileState.CAUGHT_UP and home.size_bytes == home.read_to

@@ -24,7 +24,7 @@ def digest(data: bytes | memoryview) -> bytes:
 class LogPosition(msgspec.Struct, frozen=True):
     """Where the reading of one log stands: `offset` bytes are delivered or skipped. `place` is the device and inode it was
     last in. `finished`: it was read to its end and its file is gone; kept so that copies are known. `ignored`: its file is
-    not to be read at all."""
+    not to be read at all. `gap_bytes`: so many behind `offset` were counted as gap when it was given up; -1: it was not."""
 
     key: FileKey
     path: str
@@ -37,6 +37,7 @@ class LogPosition(msgspec.Struct, frozen=True):
     skipping: bool = False
     finished: bool = False
     ignored: bool = False
+    gap_bytes: int = -1
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -149,7 +150,7 @@ class Log:
     def position(self) -> LogPosition:
         return LogPosition(
             self.key, self.path, self.place, self.offset, self.seen_bytes, self.head, self.proof, dict(self.landmarks),
-            self.skipping, self.state is LogState.FINISHED, self.ignored,
+            self.skipping, self.state is LogState.FINISHED, self.ignored, self.gap_bytes,
         )  # fmt: skip
 
     @classmethod
@@ -158,6 +159,7 @@ class Log:
         log = cls(position.key, position.path, position.head[:proof_bytes], position.offset, proof_bytes)
         log.place, log.proof, log.landmarks = position.place, position.proof, dict(position.landmarks)
         log.seen_bytes, log.skipping, log.ignored = position.seen_bytes, position.skipping, position.ignored
+        log.gap_bytes = position.gap_bytes
         log.reason, log.open_ended = "restart", not position.finished
         log.state = LogState.FINISHED if position.finished or position.ignored else LogState.LOST
         return log

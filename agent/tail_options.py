@@ -30,6 +30,8 @@ class TailOptions:
     """Bytes hashed at the head and before the offset to tell one log from another."""
     open_max: int = 1024
     """Descriptors; more files wait until others are closed."""
+    held_max: int = 512
+    """Further ones, of files that somebody may ask to be read again; as many again of files that are not listed any more."""
     open_deleted_max: int = 64
     open_deleted_s: float = 600.0
     """How many files that no pattern names any more are held open, and how long: their disk space is not free."""
@@ -72,5 +74,7 @@ class TailOptions:
         )  # fmt: skip
 
 
-_POSITIVE = ("read_bytes", "turn_bytes_max", "line_bytes_max", "proof_bytes", "open_max", "open_deleted_max", "logs_max")
+_POSITIVE = (
+    "read_bytes", "turn_bytes_max", "line_bytes_max", "proof_bytes", "open_max", "held_max", "open_deleted_max", "logs_max",
+)  # fmt: skip
 _NOT_NEGATIVE = ("open_deleted_s", "drain_s", "idle_close_s", "settle_s", "lost_wait_s", "retry_s", "since_s")

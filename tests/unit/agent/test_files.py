@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import itertools
 import lzma
 import os
 from collections.abc import Callable
@@ -245,3 +246,60 @@ def test_the_head_to_look_at_has_more_than_blank_lines(tmp_path: Path) -> None:
     blank, log = _write(tmp_path, b"\n \r\n", "blank"), _write(tmp_path, b"a\n", "log")
     assert Inputs([blank, log]).head() == (log, b"a\n")
     assert Inputs([blank]).head() == ("", b"")
+
+
+@given(
+    lines=st.lists(
+        st.integers(0, 700).map(lambda size: b"x" * size)
+        | st.binary(max_size=90).map(lambda line: line.replace(b"\n", b"")),
+        max_size=20,
+    ),
+    last=st.booleans(),
+    cuts=st.lists(st.floats(0, 1), max_size=6),
+    behind=st.sampled_from([b"", b"tail", b"\ntail\n"]),
+)
+@settings(max_examples=150, deadline=None)
+def test_sections_have_each_line_once(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], last: bool, cuts: list[float], behind: bytes
+) -> None:
+    """Cut anywhere, also inside of lines, and whatever was appended since: the blocks of the whole file."""
+    data = b"." + b"".join(line + b"\n" for line in lines)  # nothing that begins so is compressed
+    data = data if last else data.removesuffix(b"\n")
+    size = len(data)
+    path = _write(tmp_path_factory.mktemp("logs"), data)
+    with LogFile(path) as file:
+        whole = [line for block in file.blocks() for line in _numbered(block)]
+    with open(path, "ab") as log:
+        log.write(behind)
+    offsets = [0, *sorted(int(part * size) for part in cuts), size]
+    found = []
+    for start, stop in itertools.pairwise(offsets):
+        with LogFile(path) as file:
+            mine = [line for block in file.section(start, stop, size) for line in _numbered(block)]
+        assert all(start <= at < stop for at, _, _ in mine)
+        found += mine
+    assert found == whole
+
+
+def _numbered(block: files.Block) -> list[tuple[int, bytes, int]]:
+    """(offset, line, bytes left out of it) of a block."""
+    at, found = block.offset, []
+    for line in _lines(block.data[: block.stop]):
+        found.append((at, line, block.skipped))
+        at += len(line)
+    return found
+
+
+def _lines(data: bytes) -> list[bytes]:
+    pieces = data.split(b"\n")
+    return [piece + b"\n" for piece in pieces[:-1]] + ([pieces[-1]] if pieces[-1] else [])
+
+
+def test_a_section_of_a_file_that_got_shorter_is_an_error(tmp_path: Path) -> None:
+    path = _write(tmp_path, b"one\ntwo\n")
+    with LogFile(path) as file, pytest.raises(InputError, match="leave it be"):
+        list(file.section(4, 12, 12))
+    with LogFile(path) as file:
+        os.truncate(path, 4)
+        with pytest.raises(InputError, match="got shorter"):
+            list(file.section(4, 8, 8))

@@ -115,6 +115,36 @@ def test_too_many_cuts_are_thinned_but_not_those_in_use() -> None:
     assert len(journal.kept) == 13
 
 
+@pytest.mark.parametrize("width", [1, 30], ids=["small cuts", "cuts of several slots"])
+def test_most_slots_are_free_at_a_start(width: int) -> None:
+    """However long the process before it ran: nobody knows then which cuts were spare, so all have to stay at first."""
+    disk = FileDisk(TINY.file_bytes)
+    journal = started(disk)
+    for _ in range(200):
+        grown(disk, journal, 1, width)
+        if journal.crowded(ORIGIN):
+            journal.thin([], floor=ORIGIN)
+    again = started(disk)
+    held = {slot for number in again.kept for slot in again._slots.get(number, ())}
+    assert len(held) <= TINY.slots * 0.4
+    assert set(again.kept) >= set(journal.kept)
+    again.check()
+
+
+def test_a_wiped_slot_is_not_used_before_that_is_stored() -> None:
+    """The write may have to be repeated, as it was: behind it the slot would be empty again."""
+    disk = FileDisk(TINY.file_bytes)
+    journal = started(disk)
+    numbers = grown(disk, journal, 60)
+    journal.thin([], floor=numbers[-1])
+    _, failing = journal.cut(files(1000), 1000)
+    later = [journal.cut(files(1001 + step), 1001 + step)[1] for step in range(10)]
+    for write in [*later, journal.failed(failing.token)]:
+        store(disk, journal, write)
+    assert set(started(disk).durable) >= set(journal.durable)
+    journal.check()
+
+
 def test_a_plan_starts_at_the_greatest_cut_before_it() -> None:
     disk = FileDisk(TINY.file_bytes)
     journal = started(disk)

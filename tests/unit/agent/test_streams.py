@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent.errors import OptionsError
+from agent.errors import JournalFull, OptionsError
 from agent.journal import FIRST, STRIDE, Journal, JournalOptions
 from agent.journal_format import FilePosition
+from agent.stream import Stream
 from agent.stream_events import (
     Advance,
     Advanced,
@@ -25,11 +26,24 @@ from agent.stream_events import (
     Shrink,
     Started,
 )
-from agent.streams import Streams, StreamsOptions
-from job.plan_book import NEVER_US, PlanBook
+from agent.stream_options import StreamsOptions
+from agent.streams import Streams
+from job.plan_book import ALWAYS, NEVER_US, PlanBook
 from job.settings import Settings
 from srt.automaton import WAKE, Instant, Ref, Stored, StoreFailed, Write
-from srt.frame_messages import Ack, Counters, Frame, Nack, News, PaneLines, Refused, Sync, SyncAnswer, Synced
+from srt.frame_messages import (
+    Ack,
+    Counters,
+    Frame,
+    Nack,
+    News,
+    PaneLines,
+    Refused,
+    StreamId,
+    Sync,
+    SyncAnswer,
+    Synced,
+)
 from tests.frame_data import whole_frames
 from tests.plans import SECOND_US
 from tests.plans import counting as plan
@@ -51,7 +65,9 @@ def book(*starts: int) -> PlanBook:
 class Agent:
     """A core whose journal is stored at once, and whose log has one file with a line a second."""
 
-    def __init__(self, data: bytes | None = None, store: bool = True, unfit: str = "") -> None:
+    def __init__(
+        self, data: bytes | None = None, store: bool = True, unfit: str = "", settle_s: float = 0.0
+    ) -> None:
         options = JournalOptions.tiny()
         journal = Journal(data or bytes(options.file_bytes), ID, options)
         self.core = Streams(
@@ -59,7 +75,7 @@ class Agent:
             journal,
             random.Random(1),
             lambda wanted: unfit or None,
-            StreamsOptions(settle_s=0.0, advance_bytes_max=100, fold_bytes_max=100),
+            StreamsOptions(settle_s=settle_s, advance_bytes_max=100, fold_bytes_max=100),
         )
         self.now, self.length, self.store = 0.0, 0, store
         self.writes: list[Write] = []
@@ -106,16 +122,19 @@ class Agent:
         ups = self.give(WAKE)
         return ups + self.read()
 
-    def read(self) -> list[Any]:
+    def read(self, most: int = 1 << 30) -> list[Any]:
+        """`most` lines at a time."""
         ups = []
         while self.asked:
             ask = self.asked.pop(0)
             if isinstance(ask, Advance):
-                at = FilePosition(self.length, False, self.length * SECOND_US)
-                done = self.portion(self.length - ask.start[b"log"].offset)
-                heard = {b"log": self.length * SECOND_US} if done.counters.lines else {}
+                end = min(self.length, ask.start[b"log"].offset + most)
+                at = FilePosition(end, False, end * SECOND_US)
+                done = self.portion(end - ask.start[b"log"].offset)
+                heard = {b"log": end * SECOND_US} if done.counters.lines else {}
                 portions = {spec.key: done for spec in ask.specs if spec.deliver}
-                ups += self.give(Advanced(ask.token, {b"log": at}, heard, portions))
+                more = end < self.length
+                ups += self.give(Advanced(ask.token, {b"log": at}, heard, portions, more=more))
             else:
                 first = ask.start[b"log"].offset if b"log" in ask.start else 0
                 ups += self.give(Folded(ask.token, self.portion(ask.end[b"log"].offset - first)))
@@ -123,6 +142,15 @@ class Agent:
 
     def portion(self, lines: int) -> Portion:
         return Portion((PaneLines(1, 0, lines),), (), Counters(lines, lines)) if lines else Portion()
+
+
+def stored(agent: Agent) -> bytes:
+    """What is in its journal."""
+    data = bytearray(JournalOptions.tiny().file_bytes)
+    for write in agent.writes:
+        for change in write.changes:
+            data[change.offset : change.offset + len(change.data)] = change.data  # type: ignore[union-attr]
+    return bytes(data)
 
 
 def ranges(ups: list[Any]) -> list[tuple[int, int, bool]]:
@@ -166,6 +194,30 @@ def test_an_agent_whose_logs_are_all_finished_is_none_that_never_had_a_line() ->
     plans = plans.add(plans.revised(50 * SECOND_US, plan(TEN, "path"), other, own_feed=True), -(1 << 61))
     agent.give(JobTold(JOB, News(1, 1, plans.version, plans, 0, False, int(agent.now * 1e6), 100 * SECOND_US)))
     assert agent.core._mark(agent.core.jobs[JOB]) == 2 * SECOND_US
+
+
+def test_an_agent_that_has_read_all_there_is_and_found_nothing_says_so_once() -> None:
+    agent = Agent()
+    agent.open()
+    agent.now += 0.5
+    agent.give(WAKE)
+    (ask,) = agent.asked
+    agent.asked.clear()
+    nothing = {spec.key: Portion() for spec in ask.specs if spec.deliver}
+    assert agent.give(Advanced(ask.token, {}, {}, nothing, more=True)) == []  # there is more to read
+    (ask,) = agent.asked
+    agent.asked.clear()
+    ups = agent.give(Advanced(ask.token, {}, {}, nothing))
+    assert (ranges(ups), whole_frames(ups)[0].spans[0].watermark_us) == ([(0, 0, False)], ALWAYS)
+    agent.give(JobHeard(JOB, Ack(tuple(numbers(ups)))))
+    for _ in range(4):
+        agent.now += 0.5
+        agent.give(WAKE)
+        (ask,) = agent.asked
+        agent.asked.clear()
+        assert agent.give(Advanced(ask.token, {}, {}, nothing)) == []
+    ups = agent.grow(3)
+    assert (ranges(ups), whole_frames(ups)[0].spans[0].watermark_us) == ([(0, 1, False)], SECOND_US)
 
 
 def test_nothing_is_sent_before_its_cut_is_durable() -> None:
@@ -239,6 +291,26 @@ def test_three_pieces_are_on_their_way_then_reading_stops() -> None:
     assert agent.core.journal.newest.files[b"log"].offset == 4
 
 
+def test_what_more_there_is_to_read_is_read_as_soon_as_there_is_room() -> None:
+    agent = Agent()
+    agent.open()
+    agent.now, agent.length = 0.5, 5
+    ups = agent.give(WAKE) + agent.read(most=1)
+    assert ranges(ups) == [(0, 1, False), (1, 2, False), (2, 3, False)]
+    assert agent.core.wake_at > agent.now
+    agent.give(JobHeard(JOB, Ack((numbers(ups)[0],))))
+    assert ranges(agent.read(most=1)) == [(3, 4, False)]
+
+
+def test_after_all_was_read_the_next_emit_is_not_waited_over() -> None:
+    agent = Agent()
+    agent.open()
+    agent.now, agent.length = 0.5, 2
+    agent.give(JobHeard(JOB, Ack(tuple(numbers(agent.give(WAKE) + agent.read(most=1))))))
+    assert not agent.asked
+    assert agent.core.wake_at == 1.0
+
+
 def test_after_a_change_of_parent_pieces_go_again_and_alone_until_an_ack() -> None:
     agent = Agent()
     agent.open()
@@ -266,6 +338,16 @@ def test_after_a_nack_or_silence_the_stream_is_opened_again(silent: bool) -> Non
     stale = Synced((SyncAnswer(asked[0].requests[0].stream, 12345, FIRST, FIRST, -1, False),))
     assert agent.give(JobHeard(JOB, stale)) == []
     assert ranges(agent.answer(asked, FIRST + STRIDE)) == [(1, 2, False)]  # the first was committed
+
+
+def test_an_answer_that_an_acknowledgement_has_overtaken_takes_nothing_back() -> None:
+    """What was acknowledged since then may have been let go."""
+    agent = Agent()
+    agent.open()
+    ups = agent.grow() + agent.grow()
+    asked = agent.give(JobHeard(JOB, Nack((numbers(ups)[1],))))
+    agent.give(JobHeard(JOB, Ack((numbers(ups)[0],))))
+    assert ranges(agent.answer(asked, FIRST)) == [(1, 2, False)]
 
 
 def test_the_root_may_know_less_and_the_log_is_read_again() -> None:
@@ -296,6 +378,53 @@ def test_pieces_may_be_dropped_and_folded_again() -> None:
     assert whole_frames(again)[0].panes == (PaneLines(1, 0, 2),)
 
 
+def full(*_: object) -> object:
+    raise JournalFull("no slot is free")
+
+
+def test_a_fold_that_finds_no_room_for_its_cut_is_not_begun_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stopped on its way and needs a cut of its own. When others are let go it goes on."""
+    agent = Agent()
+    agent.open()
+    agent.grow(2)
+    agent.give(Shrink())
+    agent.answer(agent.give(JobParent(JOB, OTHER)), FIRST)
+    for retry in ("time has passed", "cuts are let go"):
+        (ask,) = agent.asked
+        agent.asked.clear()
+        assert isinstance(ask, Fold)
+        with monkeypatch.context() as patch:
+            patch.setattr(agent.core.journal, "cut_between", full)
+            agent.give(Folded(ask.token, agent.portion(1), {b"log": FilePosition(1)}, SECOND_US))
+        assert agent.asked == []
+        if retry == "time has passed":
+            agent.now += 1.0
+        else:
+            monkeypatch.setattr(agent.core.journal, "thin", lambda *_: True)
+            agent.tell(book(0), horizon_s=1)
+            assert agent.core.wake_at == agent.now
+        agent.give(WAKE)
+    assert [type(one) for one in agent.asked] == [Fold]
+
+
+def test_without_room_for_a_cut_reading_goes_on_as_soon_as_cuts_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = Agent()
+    agent.open()
+    for _ in range(5):
+        agent.give(JobHeard(JOB, Ack(tuple(numbers(agent.grow(10))))))
+    with monkeypatch.context() as patch:
+        patch.setattr(agent.core.journal, "cut", full)
+        agent.grow(10)
+    agent.read()  # what was read is read again
+    agent.now += 0.5
+    agent.give(WAKE)
+    assert agent.asked == []
+    agent.tell(book(0), horizon_s=1000)
+    assert agent.core.wake_at == agent.now
+    agent.give(WAKE)
+    assert [type(one) for one in agent.asked] == [Advance]
+
+
 def test_a_later_plan_starts_at_the_last_cut_before_it() -> None:
     agent = Agent()
     agent.open()
@@ -311,9 +440,81 @@ def test_logs_are_let_go_when_acknowledged_and_before_the_horizon() -> None:
     for _ in range(5):
         agent.give(JobHeard(JOB, Ack(tuple(numbers(agent.grow(10))))))
     agent.tell(book(0), horizon_s=25)
+    agent.grow(0)
     assert agent.released.files[b"log"].offset == 20
     agent.tell(book(0), horizon_s=1000)
+    agent.grow(0)
     assert agent.released.files[b"log"].offset == 50
+
+
+def acknowledged(agent: Agent, ticks: int) -> list[Any]:
+    """What the first job sent meanwhile, all of it acknowledged."""
+    sent = []
+    for _ in range(ticks):
+        ups = [one for one in agent.grow() if isinstance(one, Frame)]
+        agent.give(JobHeard(JOB, Ack(tuple(numbers(ups)))))
+        sent += ups
+    return sent
+
+
+def test_cuts_do_not_fill_the_journal_while_it_waits_for_jobs_to_be_heard_of() -> None:
+    agent = Agent(settle_s=1e6)
+    agent.open()
+    assert len(acknowledged(agent, 200)) == 200
+    assert agent.core.released is None
+
+
+def test_a_job_that_nobody_answers_for_does_not_stop_the_others_and_keeps_its_cuts() -> None:
+    agent = Agent()
+    agent.open()
+    assert len(acknowledged(agent, 20)) == 20
+    other = b"k" * 16
+    news = News(1, 1, 1, book(0), 1000 * SECOND_US, False, int(agent.now * 1e6), None)
+    agent.give(JobTold(other, news))
+    acknowledged(agent, 20)
+    (asked,) = [one for one in agent.give(JobParent(other, UP)) if isinstance(one, Sync)]
+    assert len(acknowledged(agent, 200)) == 200
+    (again,) = [one for one in agent.give(JobParent(other, OTHER)) if isinstance(one, Sync)]
+    assert again.requests[0].start == asked.requests[0].start
+    assert asked.requests[0].start in agent.core.journal.kept
+
+
+def test_after_a_start_the_cuts_of_before_stay_until_all_jobs_are_known() -> None:
+    agent = Agent(settle_s=1e6)
+    agent.open()
+    acknowledged(agent, 5)
+    found = set(agent.core.journal.kept)
+    later = Agent(stored(agent), settle_s=1e6)
+    later.length = agent.length
+    later.open(agent.core.journal.newest.number)
+    assert len(acknowledged(later, 200)) == 200
+    assert found <= set(later.core.journal.kept)
+
+
+def test_an_agent_that_ran_for_long_reads_on_at_once_after_a_start() -> None:
+    """Nothing is let go before all jobs are heard of; there is room for the cuts of that time all the same."""
+    agent = Agent()
+    agent.open()
+    assert len(acknowledged(agent, 500)) == 500
+    later = Agent(stored(agent), settle_s=1e6)
+    later.length = agent.length
+    later.open(agent.core.journal.newest.number)
+    assert len(acknowledged(later, 200)) == 200
+
+
+def test_a_cut_up_to_which_something_may_be_on_its_way_stays() -> None:
+    stream = Stream(StreamId(1, ID))
+    (way,) = stream.ways
+    stream.opened(way, FIRST, FIRST, -1, 0.0)
+    end, later = FIRST + STRIDE, FIRST + 2 * STRIDE
+    stream.add(end, None, Portion(), 1, durable=True)
+    stream.add(later, None, Portion(), 2, durable=False)
+    stream.restart(FIRST)
+    assert end in stream.needed
+    assert later not in stream.needed  # it was never sent
+    stream.add(later, None, Portion(), 3, durable=True)
+    stream.acknowledged(way, 3, 0.0)
+    assert end not in stream.needed
 
 
 def test_a_plan_that_cannot_be_run_is_refused_until_it_is_gone() -> None:
@@ -331,11 +532,7 @@ def test_a_start_asks_where_to_go_on() -> None:
     agent = Agent()
     agent.open()
     agent.grow(4)
-    data = bytearray(JournalOptions.tiny().file_bytes)
-    for write in agent.writes:
-        for change in write.changes:
-            data[change.offset : change.offset + len(change.data)] = change.data  # type: ignore[union-attr]
-    again = Agent(bytes(data))
+    again = Agent(stored(agent))
     again.length = 4
     again.open(FIRST)
     assert ranges(again.read()) == [(0, 1, False)]

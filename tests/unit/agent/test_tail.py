@@ -23,6 +23,7 @@ from agent.tail_events import (
     Trouble,
     Turn,
 )
+from agent.tail_life import LogState
 from agent.tail_logs import Position
 from agent.tail_options import TailOptions
 from tests.tail_model import World
@@ -191,6 +192,51 @@ def test_the_path_changed_hands_between_listing_and_opening() -> None:
     assert here.delivered == {b"first\n": 1, b"second\n": 1}
 
 
+def _listed_only(here: World) -> None:
+    """Files are found, and wait."""
+    here.tail.room = 0
+    here.list()
+    here.tail.room = 1 << 62
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_file_that_a_listing_missed_as_it_was_renamed_is_not_missing(is_packed: bool) -> None:
+    here = world()
+    here.create("log.1", b"a line of a log that nobody has opened yet\n", is_packed)
+    _listed_only(here)
+    here.rename("log.1", "log.2")
+    here.list(misses_moved=True)
+    here.poll()
+    here.settle()
+    assert here.gaps == []
+    assert here.delivered.total() == 1
+
+
+def test_a_file_that_is_gone_before_it_was_opened_is_counted() -> None:
+    here = world()
+    here.create("another", b"a line that stays\n")
+    here.poll()
+    here.create("log", b"a line\n")
+    _listed_only(here)
+    here.unlink("log")
+    here.poll()
+    assert here.gaps == []
+    here.settle()
+    assert [(gap.start, gap.stop, gap.reason) for gap in here.gaps] == [(0, 7, "unreadable")]
+
+
+def test_another_file_in_the_inode_of_one_that_was_never_opened() -> None:
+    here = world()
+    here.create("log", b"a line\n")
+    _listed_only(here)
+    here.unlink("log")
+    here.list()
+    here.create("log", b"n\n")
+    here.settle()
+    assert [(gap.start, gap.stop) for gap in here.gaps] == [(0, 7)]
+    assert here.delivered == {b"n\n": 1}
+
+
 def test_answers_to_closed_handles_are_ignored() -> None:
     here = world()
     here.create("log", b"line\n")
@@ -275,6 +321,31 @@ def test_files_there_at_the_start_and_files_that_come(end: str) -> None:
     here.settle()
     wanted = {b"half\n", b"new 1\n"} | ({b"old 1\n", b"old 2\n"} if end == "beginning" else set())
     assert set(here.delivered) == wanted
+
+
+def test_that_a_log_was_cut_is_seen_without_reading_on() -> None:
+    """An agent that reads old ranges only has to know where these are."""
+    here = world()
+    inode = here.create("log", b"a line of a log, number 1\n")
+    here.settle()
+
+    def looks() -> list[Read]:
+        here.list()
+        here.tell(Turn(reads=False))
+        reads = [effect for effect in here.pending if isinstance(effect, Read)]
+        here.run()
+        return reads
+
+    assert looks() == []  # nothing has changed
+    inode.data += b"a line of a log, number 2\n"
+    here.touch(inode)
+    (read,) = looks()
+    assert (read.offset, read.size_bytes) == (26 - here.options.proof_bytes, here.options.proof_bytes)
+    assert here.tail.judged
+    assert sum(here.delivered.values()) == 1
+    here.truncate(inode)
+    assert len(looks()) == 1  # of nothing, and then it begins anew
+    assert [log.state for log in here.tail.logs] == [LogState.LOST]
 
 
 def test_what_it_returns_are_plain_values() -> None:
