@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import ssl
 from collections import OrderedDict, deque
@@ -114,6 +115,11 @@ class Dials:
             self._tasks[address] = task
         return dial
 
+    @property
+    def waiting_bytes(self) -> int:
+        """Of messages for whoever answers. O(dials)."""
+        return sum(dial.waiting_bytes for dial in self._dials.values())
+
     def under_way(self, address: str) -> bool:
         """Whether the address is being dialled now."""
         dial = self._dials.get(address)
@@ -197,10 +203,10 @@ class Dials:
             if reason == CROSSED:
                 raise DialError(CROSSED, told, _said_by(error)) from None
             raise DialError("refused", f"refused with {error.status}: {told}") from None
-        except (ssl.CertificateError, aiohttp.ClientSSLError) as error:
-            raise DialError("certificate", f"its certificate is not accepted: {error}") from None
+        except aiohttp.ClientConnectorCertificateError as error:
+            raise DialError("certificate", _untrusted(error.certificate_error)) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise DialError("unreachable", str(error) or type(error).__name__) from None
+            raise DialError("unreachable", _why(error, context is not None)) from None
         try:
             return await self._greeted(ws), ws
         except BaseException:
@@ -219,6 +225,30 @@ class Dials:
         except WireError as error:
             raise DialError("greeting", str(error)) from None
         return theirs.ref
+
+
+def _untrusted(error: Exception) -> str:
+    """What is wrong with its certificate, and where to look."""
+    said = getattr(error, "verify_message", "") or str(error)
+    if "not valid for" in said:
+        return f"its certificate is for another name: {said}"
+    return f"its certificate is not trusted: {said}; all nodes need certificates of the authority in security.ca"
+
+
+def _why(error: Exception, tls: bool) -> str:
+    """What the system says, without the address that the message has already; and how the ends differ, if it is that."""
+    inner = getattr(error, "os_error", error)
+    if isinstance(inner, ssl.SSLError):
+        return f"TLS fails ({inner.reason or inner}): this node has security.cert, has it one, too?"
+    number = getattr(inner, "errno", None)
+    if isinstance(number, int) and number > 0:
+        text = os.strerror(number).lower()
+    else:
+        text = getattr(inner, "strerror", None) or str(error)
+    if isinstance(inner, aiohttp.ServerDisconnectedError | ConnectionResetError):
+        end = "security.cert may not be of its authority" if tls else "it may want TLS, and this node has no security.cert"
+        return f"{text.lower()} instead of an answer: {end}"
+    return text or type(error).__name__
 
 
 def _said_by(error: aiohttp.WSServerHandshakeError) -> Ref | None:

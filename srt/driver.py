@@ -69,6 +69,8 @@ class PeerLinks:
         """Of links that are over; `peers` has the others."""
         self.dropped = 0
         """Messages that were waiting for a link when it broke, or never came about."""
+        self.last_failure = ""
+        """Why the dial that failed last did, for who has no link at all."""
         self._wire, self._charged_to, self._links, self._post, self._clock = (
             wire,
             charged_to,
@@ -138,6 +140,12 @@ class PeerLinks:
     def peers(self) -> list[PeerState]:
         """The links that there are."""
         return [PeerState(socket.peer, socket.dialled, socket.traffic) for socket in self._sockets.values()]
+
+    @property
+    def held_bytes(self) -> int:
+        """Messages that wait for a peer, or for the core. O(links)."""
+        undealt = sum(socket.undealt_bytes for socket in self._sockets.values())
+        return self._links.queued_bytes + self._dials.waiting_bytes + undealt
 
     def _linked(self, to: Ref) -> Ref | None:
         if to.boot != ANY_BOOT:
@@ -284,7 +292,8 @@ class PeerLinks:
             LOG.error("a link ended by an error of this program", exc_info=problem)
 
     def _failed(self, dial: Dial, reason: str, detail: str) -> None:
-        self.refusals.count(reason, f"no link to {dial.address}: {detail}", self._clock().s)
+        self.last_failure = f"no link to {dial.address}: {detail}"
+        self.refusals.count(reason, self.last_failure, self._clock().s)
         for wanted in dial.wanted:
             self._lost(wanted)
         for to in dict.fromkeys(to for to, _, _ in dial.waiting):

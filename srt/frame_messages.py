@@ -1,4 +1,4 @@
-"""What agents, vertices and the master of one job and partition tell one another; docs/WIRE.md has the tables."""
+"""What agents, vertices and the master of one job tell one another; docs/WIRE.md has the tables."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import msgspec
 from msgspec import Meta
 
 from job.plan_book import PlanBook
+from job.settings import PARTITIONS_MAX
 from srt.tree_messages import U63, Key
 
 LIVE, HISTORY = 0, 1
+LANES_MAX = 2 * PARTITIONS_MAX
 PART_BYTES = 256 << 10
 """A frame travels in parts of this size: 2 ms at 1 Gbit/s, for which others on the link wait."""
 PARTS_MAX = 1 << 12
@@ -31,12 +33,30 @@ CutOrNone = Annotated[int, Meta(ge=-1, le=2**63 - 1)]
 
 
 class StreamId(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """What has a `next`: one lane of one agent's log under the plan of one revision."""
+    """What has a `next`: one partition of the groups of one lane of one agent's log under the plan of one revision."""
 
     revision: U63
     """The feed: the revision whose row phase is folded."""
     agent: JournalId
-    lane: Annotated[int, Meta(ge=LIVE, le=HISTORY)] = LIVE
+    lane: Annotated[int, Meta(ge=0, lt=LANES_MAX)] = LIVE
+    """LIVE or HISTORY, plus twice the partition."""
+
+    @property
+    def partition(self) -> int:
+        return self.lane >> 1
+
+    @property
+    def is_live(self) -> bool:
+        return not self.lane & HISTORY
+
+    def of(self, partition: int) -> StreamId:
+        """The same lane, of another partition."""
+        return StreamId(self.revision, self.agent, 2 * partition + (self.lane & HISTORY))
+
+    @property
+    def history(self) -> StreamId:
+        """The lane of what lies before it, of the same partition."""
+        return StreamId(self.revision, self.agent, self.lane | HISTORY)
 
 
 class Counters(msgspec.Struct, frozen=True, array_like=True):

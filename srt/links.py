@@ -129,6 +129,11 @@ class Links:
         self._held: set[bytes] = set()
 
     @property
+    def queued_bytes(self) -> int:
+        """What waits on all links. O(links)."""
+        return sum(link.queued_bytes + link.control_bytes for link in self._links.values())
+
+    @property
     def wake_at(self) -> float:
         return min((link.wake_at for link in self._links.values()), default=NEVER)
 

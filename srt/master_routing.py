@@ -68,9 +68,9 @@ class MasterRouting:
     """Requests of one node under way, and the forwarding of those of others."""
 
     def __init__(
-        self, ring: Ring, trees: ReducerTree, leader: Callable[[bytes], Ref | None] = lambda _: None
+        self, ring: Ring, trees: ReducerTree, leader: Callable[[bytes, float], Ref | None] = lambda *_: None
     ) -> None:
-        """`leader` says who leads a job, as far as its group knows that is kept here."""
+        """`leader` says who leads a job now (monotonic seconds), as far as its group knows that is kept here."""
         self.ref = ring.ref
         self.wake_at = NEVER
         self._ring = ring
@@ -80,7 +80,7 @@ class MasterRouting:
 
     def handle(self, event: Any, now: Instant) -> list[Any]:
         if isinstance(event, Received) and isinstance(event.message, MasterRequest):
-            return self._forward(event.message)
+            return self._forward(event.message, now.s)
         if isinstance(event, Received) and isinstance(event.message, MasterReply):
             return self._answered(event.sender, event.message)
         if isinstance(event, AskMaster):
@@ -98,12 +98,12 @@ class MasterRouting:
             ]
         self._pending[event.request] = _Pending(event.key, event.payload, now_s + RETRY_S)
         self.wake_at = min(self.wake_at, now_s + RETRY_S)
-        return self._forward(MasterRequest(event.key, self.ref, event.request, 0, event.payload))
+        return self._forward(MasterRequest(event.key, self.ref, event.request, 0, event.payload), now_s)
 
-    def _forward(self, message: MasterRequest) -> list[Any]:
+    def _forward(self, message: MasterRequest, now_s: float) -> list[Any]:
         if self._trees.serves(message.key):
             return [Asked(message.key, message.origin, message.request, message.payload)]
-        following, leader = self._ring.next_hop(message.key), self._leader(message.key)
+        following, leader = self._ring.next_hop(message.key), self._leader(message.key, now_s)
         if leader is not None and leader != self.ref:
             following = leader
         vertex = self._trees.vertices.get(message.key)
@@ -135,6 +135,6 @@ class MasterRouting:
                 continue
             pending.tries += 1
             pending.due = now_s + RETRY_S
-            out += self._forward(MasterRequest(pending.key, self.ref, request, 0, pending.payload))
+            out += self._forward(MasterRequest(pending.key, self.ref, request, 0, pending.payload), now_s)
         self.wake_at = min((pending.due for pending in self._pending.values()), default=NEVER)
         return out

@@ -13,6 +13,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from srt.automaton import Ref
 from srt.peer_counters import Traffic
 from srt.peer_options import PeerOptions
+from srt.tcp_progress import INFO_BYTES, sent
 
 CLOSE_S = 1.0
 """For the peer's part in an orderly end."""
@@ -65,7 +66,14 @@ class PeerSocket:
         self._probed_at: float | None = None
         self.active_at = self._loop.time()
         """When a message came or went, at last; loop seconds."""
-        self._limit_silence()
+        self._acknowledged_bytes = -1
+        self._acknowledged_at = self.active_at
+        """When the peer's system took more, or had all; loop seconds."""
+
+    @property
+    def undealt_bytes(self) -> int:
+        """Of messages that came and are not dealt with."""
+        return self._undealt_bytes
 
     # told by others
 
@@ -101,9 +109,11 @@ class PeerSocket:
         """Now and then: what did not happen in time."""
         options = self._options
         if self._writes_since is not None and now_s - self._writes_since > options.stuck_s:
-            self._abort("slow")
+            self._abort("slow", f"what was written {options.stuck_s:g} s ago still waits for it")
+        elif self._takes_nothing_for(now_s) > options.stuck_s:
+            self._abort("slow", f"it has taken nothing for {options.stuck_s:g} s")
         elif self._probed_at is not None and now_s - self._probed_at > options.probe_s:
-            self._abort("silent")
+            self._abort("silent", f"no answer for {options.probe_s:g} s")
         elif now_s - self.active_at > options.idle_s and not self._undealt_messages:
             self.end(IDLE, code=WSCloseCode.OK)
 
@@ -208,8 +218,10 @@ class PeerSocket:
         self._dealt_with.set()
         self._ready.set()
 
-    def _abort(self, reason: str) -> None:
+    def _abort(self, reason: str, detail: str = "") -> None:
         """Ends the link without the peer."""
+        if not self._reason:
+            self._detail = detail
         self._stop(reason)
         with suppress(OSError):
             own = self._ws.get_extra_info("socket")
@@ -218,11 +230,17 @@ class PeerSocket:
                 with socket.fromfd(own.fileno(), own.family, own.type) as same:
                     same.shutdown(socket.SHUT_RDWR)
 
-    def _limit_silence(self) -> None:
-        """The system ends the connection when the peer's system acknowledges nothing for `stuck_s`."""
-        own = self._ws.get_extra_info("socket")
-        if own is not None and own.family in (socket.AF_INET, socket.AF_INET6):
-            own.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(self._options.stuck_s * 1000))
+    def _takes_nothing_for(self, now_s: float) -> float:
+        """How long, seconds, although the system has bytes for it: of the peer's program, or of a machine that is gone."""
+        with suppress(OSError):
+            own = self._ws.get_extra_info("socket")
+            if own is not None and own.fileno() >= 0 and own.family in (socket.AF_INET, socket.AF_INET6):
+                info = own.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_BYTES)
+                acknowledged_bytes, waits = sent(info)
+                if not waits or acknowledged_bytes != self._acknowledged_bytes:
+                    self._acknowledged_bytes, self._acknowledged_at = acknowledged_bytes, now_s
+                return now_s - self._acknowledged_at
+        return 0.0
 
     async def _close(self, code: int, text: str) -> None:
         with suppress(ConnectionError, aiohttp.ClientError, TimeoutError):

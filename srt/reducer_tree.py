@@ -11,7 +11,7 @@ from collections import defaultdict
 from typing import Any
 
 from srt.automaton import NEVER, Instant, Received, Ref, Send, Wake
-from srt.ids import nearness, number_of
+from srt.join_places import declined_to, pushed_down_to
 from srt.multicast import Casts
 from srt.options import TreeOptions
 from srt.ring import MembersChanged, Ring, RingActive, RingState
@@ -50,6 +50,8 @@ from srt.vertex import Child, Vertex, VertexState
 
 PONG_BYTES_MAX = 1 << 20
 """Contents in one PONG; more go into the next message."""
+NEWS_S = 0.05
+"""Changed counts of agents are gathered for so long before they go up."""
 
 
 class ReducerTree:
@@ -68,7 +70,9 @@ class ReducerTree:
         self._rng = rng
         self._period_s = self.options.lease_s / 3
         self._tick_at = 0.0
-        self._due_at = NEVER
+        self._due_at = self._news_at = NEVER
+        self._news: dict[bytes, None] = {}
+        """Trees of which the agents below may have changed since the parent was told."""
         self._out: list[Any] = []
         self._casts = Casts(self.options, self._send, self._out.append)
 
@@ -76,7 +80,7 @@ class ReducerTree:
 
     @property
     def wake_at(self) -> float:
-        return min(self._tick_at, self._due_at, self._casts.wake_at)
+        return min(self._tick_at, self._due_at, self._news_at, self._casts.wake_at)
 
     def parent(self, key: bytes) -> Ref | None:
         vertex = self.vertices.get(key)
@@ -89,6 +93,11 @@ class ReducerTree:
     def serves(self, key: bytes) -> bool:
         vertex = self.vertices.get(key)
         return vertex is not None and vertex.state is VertexState.SERVING
+
+    def content(self, key: bytes) -> bytes:
+        """What the root set, as far as it is known here; empty if nothing is."""
+        vertex = self.vertices.get(key)
+        return b"" if vertex is None else vertex.content
 
     # events
 
@@ -105,6 +114,8 @@ class ReducerTree:
             handler(self, event, now.s)
         else:
             raise TypeError(f"no event of a reducer tree: {event!r}")
+        if self._news and self._news_at == NEVER:
+            self._news_at = now.s + NEWS_S
         out = list(self._out)
         self._out.clear()
         return out
@@ -115,12 +126,14 @@ class ReducerTree:
             self._out.append(Refused(event, f"this node takes part in trees_max = {self.options.trees_max} trees"))
         else:
             vertex.wanted = True
+            self._news[event.key] = None
 
     def _on_unsubscribe(self, event: Unsubscribe, now_s: float) -> None:
         vertex = self.vertices.get(event.key)
         if vertex is not None:
             vertex.wanted = False
-            self._dissolve(vertex)
+            if not self._dissolve(vertex):
+                self._news[event.key] = None
 
     def _on_serve(self, event: Serve, now_s: float) -> None:
         vertex = self._vertex(event.key, now_s, joining=False)
@@ -152,6 +165,8 @@ class ReducerTree:
             vertex.move("stop")
             vertex.rooted, vertex.rooted_s = False, now_s
             self._casts.end_of_root(vertex)
+            if self.ring.state is RingState.LEFT:
+                self._retire(vertex)
             if not self._dissolve(vertex):
                 self._seek(vertex, now_s)
 
@@ -172,11 +187,12 @@ class ReducerTree:
 
     def _on_members(self, _: MembersChanged | RingActive, now_s: float) -> None:
         for vertex in list(self.vertices.values()):
-            if vertex.state is VertexState.ATTACHED and vertex.forward is None:
+            if self.ring.state is RingState.LEFT:
+                self._retire(vertex)
+                self._dissolve(vertex)  # or its parent would send the children back
+            elif vertex.state is VertexState.ATTACHED and vertex.forward is None:
                 if self.ring.is_closest(vertex.key):
-                    assert vertex.parent is not None
-                    self._send(vertex.parent, TreeLeave([vertex.key]))
-                    self._lose_parent(vertex, now_s)
+                    self._leave_parent(vertex, now_s)
             elif vertex.state is VertexState.CLAIMING and not self.ring.is_closest(vertex.key):
                 vertex.move("not closest")
                 self._seek(vertex, now_s)
@@ -206,7 +222,7 @@ class ReducerTree:
             self._wait(vertex, now_s)
 
     def _ask(self, vertex: Vertex, target: Ref, now_s: float) -> None:
-        vertex.target = target
+        vertex.target, vertex.told = target, vertex.agents
         join = TreeJoin(vertex.key, self.kind, vertex.agents, vertex.declined, vertex.pushed)
         self._send(target, join)
         vertex.due = now_s + self._period_s
@@ -228,7 +244,9 @@ class ReducerTree:
         if sender.id == self.ref.id or self.ring.state in (RingState.JOINING, RingState.LEFT):
             return
         if vertex is None or sender.id not in vertex.children:
-            onward = self._decline(vertex, sender, message)
+            onward = declined_to(
+                self.ring, self.kind, vertex, sender, message, self.options.declines_max, self._rng
+            )
             if onward is not None:
                 self._send(sender, TreeRedirect(key, onward, message.declined + 1, False))
                 return
@@ -239,57 +257,25 @@ class ReducerTree:
             return
         if vertex.state is VertexState.ATTACHED and sender.id in vertex.path:
             # The sender was above and looks for the root here: the path is broken, and it goes the other way round.
-            assert vertex.parent is not None
-            self._send(vertex.parent, TreeLeave([key]))
-            self._lose_parent(vertex, now_s)
+            self._leave_parent(vertex, now_s)
         child = vertex.children.get(sender.id)
         if child is None and len(vertex.children) >= self.options.children_max:
-            below = self._make_room(vertex, sender, message)
-            if below is not None:
+            agents = [child for child in vertex.children.values() if child.kind is Kind.AGENT]
+            if message.kind is not Kind.WORKER or not agents:
+                below = pushed_down_to(
+                    self.ring, vertex, sender, message, now_s - 2 * self._period_s, self._rng
+                )
                 self._send(sender, TreeRedirect(key, below, message.declined, True))
                 return
+            self._send_away(vertex, min(agents, key=lambda child: child.agents))  # a worker takes its place
         if child is not None and child.ref != sender:
             self._lose_child(vertex, child)
             child = None
         if child is None:
             self._out.append(ChildJoined(key, sender))
         vertex.children[sender.id] = Child(sender, message.kind, message.agents, now_s)
+        self._news[key] = None
         self._send(sender, TreePong([self._pong_item(vertex, 0)]))
-
-    def _decline(self, vertex: Vertex | None, sender: Ref, message: TreeJoin) -> Ref | None:
-        """An agent that knows workers sends a join on, rather than become an inner vertex; returns where to."""
-        if (
-            self.kind is Kind.WORKER
-            or message.declined >= self.options.declines_max
-            or (vertex is not None and (vertex.children or vertex.state is not VertexState.ATTACHED))
-        ):
-            return None
-        following = self.ring.next_hop(message.key)
-        if following is None:
-            return None
-        workers = [ref for ref in self.ring.with_role(Kind.WORKER) if ref.id != sender.id]
-        if not workers:
-            return None
-        if message.kind is Kind.WORKER:  # towards the root, or workers would send each other in circles
-            return following if following.id != sender.id and not message.pushed else None
-        if message.declined:
-            return self._rng.choice(workers)
-        place = number_of(message.key)
-        return min(workers, key=lambda ref: nearness(place, ref.number))
-
-    def _make_room(self, vertex: Vertex, sender: Ref, message: TreeJoin) -> Ref | None:
-        """A full vertex: a worker takes the place of an agent (None), others are sent down: to a worker if there is one."""
-        agents = [child for child in vertex.children.values() if child.kind is Kind.AGENT]
-        workers = [child.ref for child in vertex.children.values() if child.kind is Kind.WORKER]
-        if message.kind is Kind.WORKER and agents:
-            least = min(agents, key=lambda child: child.agents)
-            self._lose_child(vertex, least)
-            self._send(least.ref, TreeDropped([vertex.key]))
-            return None
-        if not workers and not message.pushed:  # sideways once, then only down: a join comes to an end
-            above = {*vertex.path, sender.id}
-            workers = [ref for ref in self.ring.with_role(Kind.WORKER) if ref.id not in above]
-        return self._rng.choice(workers or [child.ref for child in agents])
 
     def _on_redirect(self, sender: Ref, message: TreeRedirect, now_s: float) -> None:
         vertex = self.vertices.get(message.key)
@@ -333,7 +319,10 @@ class ReducerTree:
             if vertex is None or child is None or child.ref != sender:
                 dropped.append(ping.key)
                 continue
-            child.agents, child.heard_s = ping.agents, now_s
+            if child.agents != ping.agents:
+                child.agents = ping.agents
+                self._news[ping.key] = None
+            child.heard_s = now_s
             item = self._pong_item(vertex, ping.version)
             size += len(item.content or b"")
             if items and size > PONG_BYTES_MAX:
@@ -375,6 +364,7 @@ class ReducerTree:
         vertex.target, vertex.due = None, NEVER
         vertex.avoiding.clear()
         vertex.rooted_s = now_s
+        self._news[vertex.key] = None
         self._set_parent(vertex, parent)
 
     def _refresh(self, vertex: Vertex, item: PongItem, now_s: float) -> None:
@@ -409,8 +399,23 @@ class ReducerTree:
 
     def _lose_child(self, vertex: Vertex, child: Child) -> None:
         del vertex.children[child.ref.id]
+        self._news[vertex.key] = None
         self._casts.child_gone(vertex, child.ref.id)
         self._out.append(ChildLost(vertex.key, child.ref))
+
+    def _send_away(self, vertex: Vertex, child: Child) -> None:
+        self._lose_child(vertex, child)
+        self._send(child.ref, TreeDropped([vertex.key]))
+
+    def _retire(self, vertex: Vertex) -> None:
+        """Who has left the ring has children only as long as it is the root: until another leads the job."""
+        for child in list(vertex.children.values()) if vertex.state is not VertexState.SERVING else ():
+            self._send_away(vertex, child)
+
+    def _leave_parent(self, vertex: Vertex, now_s: float, seek: bool = True) -> None:
+        assert vertex.parent is not None
+        self._send(vertex.parent, TreeLeave([vertex.key]))
+        self._lose_parent(vertex, now_s, seek)
 
     def _lose_parent(self, vertex: Vertex, now_s: float, seek: bool = True) -> None:
         vertex.move("parent lost")
@@ -447,6 +452,8 @@ class ReducerTree:
                     child.heard_s = now_s
         if now_s >= self._due_at:
             self._retry(now_s)
+        if now_s >= self._news_at:
+            self._tell_parents()
         if self._tick_at == 0.0:
             self._tick_at = now_s + self._period_s * self._rng.random()  # not all nodes at once
         elif now_s >= self._tick_at:
@@ -482,14 +489,32 @@ class ReducerTree:
                 silent.add(parent)
                 self._lose_parent(vertex, now_s, seek=False)
                 self._avoid(vertex, parent, now_s)
+                self._seek(vertex, now_s)
             elif now_s - vertex.rooted_s > self.options.orphan_s:
-                self._send(parent, TreeLeave([vertex.key]))
-                self._lose_parent(vertex, now_s, seek=False)
+                self._leave_parent(vertex, now_s, seek=False)
                 self._avoid(vertex, parent, now_s)
             else:
-                pings[parent].append(PingItem(vertex.key, vertex.agents, vertex.version))
+                pings[parent].append(self._ping_item(vertex))
         for parent in silent:
             self._suspect(parent, now_s)
+        self._ping(pings)
+
+    def _tell_parents(self) -> None:
+        """Changed counts of agents go up at once; with the PINGs alone each level would take a third of a lease."""
+        pings: dict[Ref, list[PingItem]] = defaultdict(list)
+        for key in self._news:
+            vertex = self.vertices.get(key)
+            if vertex is not None and vertex.parent is not None and vertex.agents != vertex.told:
+                pings[vertex.parent].append(self._ping_item(vertex))
+        self._news.clear()
+        self._news_at = NEVER
+        self._ping(pings)
+
+    def _ping_item(self, vertex: Vertex) -> PingItem:
+        vertex.told = vertex.agents
+        return PingItem(vertex.key, vertex.told, vertex.version)
+
+    def _ping(self, pings: dict[Ref, list[PingItem]]) -> None:
         for parent, items in pings.items():
             for start in range(0, len(items), ITEMS_MAX):
                 self._send(parent, TreePing(items[start : start + ITEMS_MAX]))

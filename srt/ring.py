@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from srt.automaton import ANY_BOOT, NEVER, Instant, PeerLost, Received, Ref, Send, Wake
 from srt.failure_detector import FailureDetector, Lost, Quarantine, Question
+from srt.founding import Founding
 from srt.ids import DIGITS, shared_prefix
 from srt.options import RingOptions
 from srt.ring_messages import (
@@ -33,6 +34,8 @@ from srt.ring_messages import (
 )
 from srt.routes import Routes
 
+SEEDS_ASKED = 8
+"""At a time."""
 _PING = Ping()
 
 
@@ -94,7 +97,7 @@ class Ring:
         """What came from outside and was ignored, by reason; and how often what happened."""
         self._rng = rng
         self._seeds = tuple(seed for seed in seeds if seed != ref.address)
-        self._may_found = not seeds or ref.address in seeds
+        self._founding = Founding(ref, seeds, self.options)
         self._silence = FailureDetector(self.options)
         self.routes = Routes(ref, self.options.leaf_size, self._silence.silent)
         self.leaf, self.table = self.routes.leaf, self.routes.table
@@ -108,7 +111,6 @@ class Ring:
         self._heard_s: dict[int, float] = {}
         """When the nearest neighbours spoke last."""
         self._held: list[RingJoin] = []
-        self._began_s: float | None = None
         self._join_at = 0.0
         self._tick_at = self._upkeep_at = self._repair_at = self._lost_at = NEVER
         self._came: dict[Ref, None] = {}
@@ -138,8 +140,17 @@ class Ring:
         return self.active and self.next_hop(key) is None
 
     def neighbours(self, key: bytes, count: int) -> list[Ref]:
-        """The `count` live nodes closest to a key, closest first, this one among them; true where this node is near it."""
-        return self.routes.neighbours(key, count)
+        """The `count` live nodes closest to a key, closest first, this one among them unless it has left; true where this
+        node is near it."""
+        if self.state is not RingState.LEFT:
+            return self.routes.neighbours(key, count)
+        return [ref for ref in self.routes.neighbours(key, count + 1) if ref.id != self.ref.id][:count]
+
+    def gone(self, ref: Ref, now_s: float) -> bool:
+        """Whether it was found dead, or left, not long ago."""
+        if ref.id == self.ref.id:
+            return self.state is RingState.LEFT
+        return self._quarantine.holds(ref.number, ref.boot, now_s)
 
     def with_role(self, role: int) -> list[Ref]:
         """The nodes known here that said this is what they are for."""
@@ -161,7 +172,7 @@ class Ring:
 
     def handle(self, event: Any, now: Instant) -> list[Any]:
         if self.state is RingState.LEFT:
-            return []
+            return self._behind(event, now.s)
         if isinstance(event, Received):
             self._receive(event.sender, event.message, now.s)
         elif isinstance(event, Wake):
@@ -219,12 +230,22 @@ class Ring:
 
     # joining
 
-    def _on_join(self, _: Ref, message: RingJoin, now_s: float) -> None:
+    def _also_joining(self, sender: Ref, message: RingJoin, now_s: float) -> None:
+        """Of two nodes that are joining each hears of the other; a member that looks for a lost part has been found."""
+        if sender.id != message.newcomer.id:
+            return
+        if message.row == DIGITS:
+            self._send(sender, RingJoin(self.ref, 0, 0, self._founding.is_seed))
+        elif self._founding.heard(sender, message.is_seed, message.hops == 0, now_s):
+            self._send(sender, RingJoin(self.ref, 0, 1, self._founding.is_seed))
+
+    def _on_join(self, sender: Ref, message: RingJoin, now_s: float) -> None:
         newcomer, place = message.newcomer, message.newcomer.number
         if message.hops > HOPS_MAX:
             self._count("route too long")
             return
         if self.state is RingState.JOINING or place == self.number:
+            self._also_joining(sender, message, now_s)
             return
         shared = shared_prefix(self.number, place)
         if message.row <= shared:
@@ -293,15 +314,15 @@ class Ring:
         self._held.clear()
 
     def _try_join(self, now_s: float) -> None:
-        if self._began_s is None:
-            self._began_s = now_s
-        if self._may_found and (not self._seeds or now_s - self._began_s >= self.options.found_after_s):
+        if self._founding.is_due(now_s):
             self._join_at = NEVER
             self._move("founds")
             self._activate(now_s)
             return
-        seed = self._rng.choice(self._seeds)
-        self._send(Ref(bytes(16), seed, ANY_BOOT), RingJoin(self.ref, 0, 0))
+        # Who may found a ring has to know of the others that may.
+        is_seed = self._founding.is_seed
+        for seed in self._rng.sample(self._seeds, min(len(self._seeds), SEEDS_ASKED if is_seed else 1)):
+            self._send(Ref(bytes(16), seed, ANY_BOOT), RingJoin(self.ref, 0, 0, is_seed))
         self._join_at = now_s + self.options.join_retry_s * (0.75 + 0.5 * self._rng.random())
 
     def _leave(self) -> None:
@@ -309,6 +330,15 @@ class Ring:
         for ref in self.routes.peers():
             self._send(ref, farewell if self.leaf.get(ref.number) else short)
         self._move("leave")
+
+    def _behind(self, event: Any, now_s: float) -> list[Any]:
+        """Who has left still has to know who else goes: it hands over to those who stay."""
+        going = event.peer if isinstance(event, PeerLost) else None
+        if isinstance(event, Received) and isinstance(event.message, Leave):
+            going = event.sender
+        if going is not None and self.routes.known(going.number) == going:
+            self._remove(going, going.number, now_s)
+        return self._effects()
 
     # neighbours
 
@@ -407,7 +437,7 @@ class Ring:
 
     def _wake(self, now_s: float) -> None:
         late_s = now_s - self.wake_at
-        if late_s > self._patience_s and self._began_s is not None:
+        if late_s > self._patience_s and self._founding.began:
             self._count("was stopped")
             self._silence.postpone(now_s)
             self._heard_s = dict.fromkeys(self._heard_s, now_s)

@@ -28,6 +28,9 @@ class RingJoin(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="rj")
     row: Count
     """The first row that nobody on the way has sent yet; 32: it wants none."""
     hops: Annotated[int, Meta(ge=0, le=255)]
+    """1 straight from a newcomer: it was asked, and is joining itself."""
+    is_seed: bool = False
+    """The newcomer is a seed of itself or of another node, and may found a ring."""
 
 
 class Rows(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="rr"):

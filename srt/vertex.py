@@ -66,6 +66,8 @@ class Vertex:
     declined: int = 0
     pushed: bool = False
     redirects: int = 0
+    told: int = 0
+    """Agents, as the parent knows."""
     avoiding: list[Ref] = field(default_factory=list)
     due: float = NEVER
     """When to ask again."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from cbt.budget import Budget
 from cbt.options import Options as TreeSizes
 from srt.automaton import NEVER, WAKE, Instant, PeerLost, Received, Ref, Send, Wake
+from srt.due_times import DueTimes
 from srt.frame_messages import ForJob, Up
 from srt.links import Busy, Free, Hold, Room
 from srt.reducer import (
@@ -52,11 +53,12 @@ class Vertices:
         self.ref = ref
         self.reducers: dict[bytes, Reducer] = {}
         self._trees, self._budget, self._options, self._sizes = trees, budget, options, sizes
+        self._due = DueTimes[bytes]()
         self._now = Instant(0.0, 0)
 
     @property
     def wake_at(self) -> float:
-        return min([one.wake_at for one in self.reducers.values()], default=NEVER)
+        return self._due.first
 
     def handle(self, event: Any, now: Instant) -> list[Any]:
         self._now = now
@@ -75,9 +77,8 @@ class Vertices:
 
     def _wake(self) -> list[Any]:
         out: list[Any] = []
-        for key, reducer in list(self.reducers.items()):
-            if reducer.wake_at <= self._now.s:
-                out += self._sorted(key, reducer.handle(WAKE, self._now))
+        for key in self._due.take(self._now.s):
+            out += self._handled(key, self.reducers[key], WAKE)
         return out
 
     def _of_link(self, event: Busy | Room) -> list[Any]:
@@ -94,13 +95,19 @@ class Vertices:
             self._forget_idle()
             reducer = self.reducers[key] = Reducer(self.ref, self._budget, self._options, self._sizes)
             parent = self.ref if self._trees.serves(key) else self._trees.parent(key)
-            out += self._sorted(key, reducer.handle(ParentChanged(parent), self._now))
-        return out + self._sorted(key, reducer.handle(event, self._now))
+            out += self._handled(key, reducer, ParentChanged(parent))
+        return out + self._handled(key, reducer, event)
+
+    def _handled(self, key: bytes, reducer: Reducer, event: Any) -> list[Any]:
+        effects = reducer.handle(event, self._now)
+        self._due.set(key, reducer.wake_at)
+        return self._sorted(key, effects)
 
     def _forget_idle(self) -> None:
         """Lets go of those whose tree does not pass here any more. O(vertices), when a further job comes."""
         for key in [key for key, one in self.reducers.items() if key not in self._trees.vertices and one.is_idle]:
             del self.reducers[key]
+            self._due.set(key, NEVER)
 
     def _sorted(self, key: bytes, effects: Iterable[Any]) -> list[Any]:
         """Who is meant: another node, the master here, or the agent here."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import random
+import socket
 import struct
 import zlib
 from contextlib import suppress
@@ -121,10 +122,15 @@ def _frame(opcode: int, payload: bytes, length: int | None = None, first: int = 
     return head + bytes(4) + payload
 
 
-async def _raw(node: Node) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection after the upgrade, for bytes of our own."""
+async def _raw(node: Node, receive_bytes: int = 0) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection after the upgrade, for bytes of our own; `receive_bytes`: about so many come unread, and no more."""
     host, _, port = node.ref.address.rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    own = socket.socket()
+    if receive_bytes:
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    own.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(own, (host, int(port)))
+    reader, writer = await asyncio.open_connection(sock=own, limit=receive_bytes or 1 << 16)
     lines = [f"{name}: {value}" for name, value in {**UPGRADE, **GOOD, "Host": "x"}.items()]
     writer.write(("\r\n".join(["GET /v1/peer HTTP/1.1", *lines]) + "\r\n\r\n").encode())
     assert b" 101 " in await reader.readline()
@@ -281,6 +287,42 @@ def test_a_peer_that_does_not_read_loses_its_link() -> None:
         await _served_still(node)
         await until(lambda: THEM in node.lost())
         assert node.peers.refusals.counts == {"slow": 1}
+        writer.close()
+        await node.stop()
+
+    run(test)
+
+
+def test_a_peer_that_reads_nothing_of_what_the_system_took_for_it_loses_its_link() -> None:
+    async def test() -> None:
+        node = await Node(1).start()
+        _, writer = await _raw(node, receive_bytes=4096)
+        await until(node.peers.peers)
+        node.peers.send(THEM, MasterReply(1, bytes(100_000)))
+        await _served_still(node)
+        await until(lambda: THEM in node.lost())
+        assert node.peers.refusals.counts == {"slow": 1}
+        assert node.peers.traffic.messages_out == 1, "our own queue is empty"
+        writer.close()
+        await node.stop()
+
+    run(test)
+
+
+def test_a_peer_that_reads_little_by_little_and_one_that_is_told_nothing_keep_their_links() -> None:
+    async def test() -> None:
+        node = await Node(1).start()
+        reader, writer = await _raw(node, receive_bytes=4096)
+        await until(node.peers.peers)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while loop.time() < began + 3 * QUICK.stuck_s:
+            if loop.time() > began + 1.5 * QUICK.stuck_s:
+                node.peers.send(THEM, MasterReply(1, bytes(20_000)))
+                await reader.read(1 << 20)
+            await asyncio.sleep(0.1)
+        assert node.peers.refusals.counts == {}
+        assert len(node.peers.peers()) == 1
         writer.close()
         await node.stop()
 

@@ -113,7 +113,7 @@ def test_who_is_not_there_any_more_is_told_as_lost() -> None:
     run(test)
 
 
-def test_a_dial_that_fails_is_told_once_and_tried_again_after_a_pause() -> None:
+def test_a_dial_that_fails_is_told_once_and_tried_again_after_a_pause(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         a = await Node(1).start()
         nobody, anyone = Ref(b"n" * 16, NOBODY, 1), Ref(bytes(16), NOBODY, ANY_BOOT)
@@ -130,6 +130,7 @@ def test_a_dial_that_fails_is_told_once_and_tried_again_after_a_pause() -> None:
         assert sum(times) > 0.08, "pauses of at least 10, 20, 40 and 50 ms"
         assert a.peers.dropped == 100
         assert a.peers.refusals.counts == {"unreachable": 5}
+        assert [one.getMessage() for one in caplog.records] == [f"no link to {NOBODY}: connection refused"]
         await a.stop()
 
     run(test)

@@ -1,0 +1,27 @@
+"""The least of many times, against a dict."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from srt.automaton import NEVER
+from srt.due_times import DueTimes
+
+KEYS = st.sampled_from([bytes([number]) for number in range(5)])
+STEPS = st.lists(st.tuples(KEYS, st.sampled_from([NEVER, -NEVER, 0.0, 1.0, 2.0, 3.0])), max_size=300)
+
+
+@given(STEPS, st.sampled_from([0.5, 1.0, 2.5]))
+def test_it_is_the_least_of_what_was_set_last(steps: list[tuple[bytes, float]], now_s: float) -> None:
+    due, known = DueTimes[bytes](), dict[bytes, float]()
+    for number, (key, at_s) in enumerate(steps):
+        due.set(key, at_s)
+        known[key] = at_s
+        assert due.first == min(known.values())
+        if number % 7 == 6:
+            taken = due.take(now_s)
+            assert sorted(taken) == sorted(key for key, at in known.items() if at <= now_s)
+            assert [known[key] for key in taken] == sorted(known[key] for key in taken)
+            known |= dict.fromkeys(taken, NEVER)
+    assert len(due._heap) <= 2 * 5 + 65  # what was replaced does not pile up
