@@ -24,9 +24,9 @@ from master.job_views import (
     vertex_document,
 )
 from master.openapi import openapi
-from master.problems import KINDS, TYPES_AT, Problem
+from master.problems import KINDS, TYPES_AT, Problem, problem_of_configuration
 from master.requests import DescribeNode, DescribeVertex, NodeView, VertexView
-from master.service import NodeService
+from master.service import NodeService, NotReloaded
 from srt.automaton import Ref
 from srt.ids import ID_BYTES, job_key
 
@@ -139,6 +139,14 @@ class FleetHandlers:
             raise Problem("not-ready", "; ".join(faults))
         return json_response({"status": "ready"})
 
+    async def reload(self, request: web.Request) -> web.StreamResponse:
+        documents.only(request.query.items())
+        try:
+            done = await self._service.reload()
+        except NotReloaded as error:
+            raise problem_of_configuration(error) from error
+        return json_response(done._asdict())
+
     async def metrics(self, request: web.Request) -> web.StreamResponse:
         return web.Response(body=self._service.metrics().encode(), headers={"Content-Type": METRICS_TYPE})
 
@@ -150,7 +158,7 @@ class FleetHandlers:
         kind = request.match_info["kind"]
         if kind not in KINDS:
             raise Problem("not-found", f"there is no kind of problem {kind[:40]!r}")
-        status, title, retry = KINDS[kind]
-        return json_response({"type": TYPES_AT + kind, "status": status, "title": title, "retry": retry})
+        status, title, retry_s = KINDS[kind]
+        return json_response({"type": TYPES_AT + kind, "status": status, "title": title, "retry": retry_s > 0})
 
 

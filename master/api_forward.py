@@ -55,9 +55,16 @@ class Forwarder:
             return await local()
         except Refused as refused:
             master = refused.refusal.master
+            if refused.refusal.kind == "unknown" and not refused.refusal.field and self._is_told(name):
+                # The closest node may have come a moment ago: its group has not spoken to it yet.
+                raise Problem("no-master", f"who leads job {name} is being decided") from None
             if refused.refusal.kind != "elsewhere" or master is None or master.id == self._service.ref.id:
                 raise
             return await self.hand_on(request, master)
+
+    def _is_told(self, name: str) -> bool:
+        """Whether gossip knows the job as one that is there. O(jobs)."""
+        return any(notice.name == name and notice.state != "removed" for notice in self._service.jobs())
 
     def asked(self, ref: Ref, path: str, seconds: float) -> aiohttp.client._RequestContextManager:
         """GET of a path at another node."""

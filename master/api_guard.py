@@ -16,6 +16,7 @@ import msgspec
 from aiohttp import web
 
 from master.api_options import ApiOptions
+from master.api_slow_readers import SlowReaders
 from master.problems import MEDIA_TYPE, Problem, problem_of_refusal
 from master.service import NodeService, Refused
 
@@ -45,20 +46,14 @@ def json_response(document: Any, status: int = 200, headers: dict[str, str] | No
 class Writer:
     """Writes answers of any length to readers of any speed."""
 
-    def __init__(self, guard: Guard, seconds: float) -> None:
-        self._guard, self._seconds = guard, seconds
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
 
     async def write(self, request: web.Request, response: web.StreamResponse, data: bytes) -> None:
         """Raises ConnectionResetError when the reader is gone, or has taken nothing for too long."""
         for start in range(0, len(data), CHUNK_BYTES):
-            try:
-                await asyncio.wait_for(response.write(data[start : start + CHUNK_BYTES]), self._seconds)
-            except TimeoutError:
-                self._guard.dropped += 1
-                log.warning("%s %s: dropped, for it took nothing for %g s", request.method, request.path, self._seconds)
-                if request.transport is not None:
-                    request.transport.abort()
-                raise ConnectionResetError("the reader takes nothing") from None
+            await response.write(data[start : start + CHUNK_BYTES])
+            self._guard.slow_readers.watch(request.transport)
 
 
 class Guard:
@@ -74,9 +69,13 @@ class Guard:
         """Open now."""
         self.dropped = 0
         """Readers that took nothing for too long."""
+        self.slow_readers = SlowReaders(options.stalled_s, self._drop)
         self.rules: dict[Any, str] = {}
         """Of each handler of the API: `plain`; `open` asks for no token; `long` is held to no time; `stream` is counted by
         itself. Handlers that are not here guard themselves."""
+
+    def _drop(self) -> None:
+        self.dropped += 1
 
     def problem_response(self, problem: Problem) -> web.Response:
         return web.Response(
@@ -90,6 +89,7 @@ class Guard:
     def middleware(self) -> Any:
         @web.middleware
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+            self.slow_readers.watch(request.transport)
             response = await self._response(request, handler)
             self.answered[response.status] += 1
             return response
@@ -193,7 +193,7 @@ class Guard:
         """Pages of others must not reach a node through the browser of somebody who may: neither by a form that is sent here
         nor by a name that was made to mean this address."""
         origin = request.headers.get("Origin")
-        foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("Host")
+        foreign = origin is not None and _host_of(origin) != request.headers.get("Host")
         if request.method not in _SAFE and (foreign or request.headers.get("Sec-Fetch-Site") == "cross-site"):
             raise Problem("forbidden", f"a page of {str(origin)[:100]} may not change anything here", field="Origin")
         closed = self._options.token or self._options.certificates
@@ -214,3 +214,11 @@ class Guard:
         except ValueError:
             return False
         return True
+
+
+def _host_of(origin: str) -> str:
+    """Empty for what is no origin."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""

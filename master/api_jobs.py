@@ -15,19 +15,21 @@ from master import job_documents as documents
 from master.api_forward import Forwarder
 from master.api_guard import json_response
 from master.api_options import ApiOptions
-from master.job_views import job_document, names_of, notice_document, revision_document
+from master.api_standings import Standings
+from master.job_views import derived_document, job_document, names_of, notice_document, revision_document
 from master.problems import Problem
 from master.requests import (
     ChangeJob,
     DescribeJob,
     ForgetAgent,
     JobView,
+    RecoverJob,
     RemoveJob,
     StopJob,
     SubmitJob,
 )
 from master.service import NodeService, Refused
-from master.sql_compiler import SqlCompiler, plan_document, problem_document
+from master.sql_compiler import SqlCompiler, derived_job_document, plan_document, problem_document
 from master.webhook_messages import allowed
 from srt.ids import job_key
 
@@ -61,7 +63,9 @@ class JobHandlers:
         self, service: NodeService, options: ApiOptions, forwarder: Forwarder, compiler: SqlCompiler
     ) -> None:
         self._service, self._options, self._forwarder = service, options, forwarder
-        self._compiler = compiler
+        self._compiler, self._standings = compiler, Standings(service)
+        self._making = 0
+        """Submits that are not answered yet."""
 
     # all jobs
 
@@ -79,7 +83,9 @@ class JobHandlers:
         ]
         page = found[:limit]
         following = page[-1].name if len(found) > limit else None
-        return json_response({"jobs": [notice_document(notice) for notice in page], "next": following})
+        troubles = await self._standings.troubles([notice.name for notice in page if notice.state != "removed"])
+        jobs = [notice_document(notice, troubles.get(notice.name, "")) for notice in page]
+        return json_response({"jobs": jobs, "next": following})
 
     async def submit(self, request: web.Request) -> web.StreamResponse:
         documents.only(request.query.items())
@@ -95,7 +101,13 @@ class JobHandlers:
             if refused.refusal.kind != "unknown":
                 raise
             status = 201
-        view = await self._service.ask(job_key(spec.name), SubmitJob(spec, await self._compiler.plan(spec)))
+        if self._making >= self._options.submits_max:
+            raise Problem("overloaded", f"{self._making} jobs are being made at this node; submit it again later")
+        self._making += 1
+        try:
+            view = await self._service.ask(job_key(spec.name), SubmitJob(spec, await self._plan(spec)))
+        finally:
+            self._making -= 1
         return self._shown(view, status, {"Location": f"/v1/jobs/{spec.name}"})
 
     async def validate(self, request: web.Request) -> web.StreamResponse:
@@ -144,7 +156,7 @@ class JobHandlers:
             view = await self._described(name)
             expected = documents.expected_revision(request.headers.get("If-Match"), view.revision)
             spec = self._spec(name, changed(view, body))
-            change = ChangeJob(spec, await self._compiler.plan(spec), expected, start_us)
+            change = ChangeJob(spec, await self._plan(spec), expected, start_us)
             return self._shown(await self._service.ask(job_key(name), change))
 
         return await self._at_master(request, work)
@@ -193,6 +205,17 @@ class JobHandlers:
 
         return await self._at_master(request, work)
 
+    async def recover(self, request: web.Request) -> web.StreamResponse:
+        """At this very node: it is its log that the job goes on from."""
+        documents.only(request.query.items())
+        name, body = job_name(request), await body_of(request)
+        documents.check_members(body, ("confirm",))
+        if body.get("confirm") != name:
+            detail = "entries that only other members have are lost for good, and lines in them with those"
+            advice = f'If they do not come back, send {{"confirm": "{name}"}}.'
+            raise Problem("invalid", detail, field="confirm", advice=advice)
+        return self._shown(await self._service.ask(job_key(name), RecoverJob()))
+
     # what they share
 
     async def _at_master(self, request: web.Request, work: _Work) -> web.StreamResponse:
@@ -206,6 +229,9 @@ class JobHandlers:
             detail = f"webhooks may not be sent to this host; this node allows {known}"
             raise Problem("invalid", detail, field="settings.webhook")
         return spec
+
+    async def _plan(self, spec: JobSpec) -> Plan | None:
+        return None if spec.derived is not None else await self._compiler.plan(spec)
 
     async def _described(self, name: str) -> JobView:
         view: JobView = await self._service.ask(job_key(name), DescribeJob())
@@ -226,15 +252,18 @@ class JobHandlers:
     async def _validated(self, name: object, body: dict[str, Any]) -> web.StreamResponse:
         try:
             spec = self._spec(name, body)
-            plan: Plan = await self._compiler.plan(spec)
+            plan = await self._plan(spec)
         except Problem as problem:
             if problem.kind not in ("invalid", "sql"):
                 raise
             return json_response(problem_document(problem, body.get("sql")))
+        if plan is None:
+            return json_response(derived_job_document(spec))
         return json_response(await asyncio.to_thread(plan_document, spec, plan))
 
 
 def _merged(view: JobView, patch: dict[str, Any]) -> dict[str, Any]:
     documents.check_members(patch, documents.MEMBERS)
-    merged: dict[str, Any] = documents.merged(documents.changeable(documents.current(view)), patch)
+    derived = None if view.derived is None else derived_document(view.derived)
+    merged: dict[str, Any] = documents.merged(documents.changeable(documents.current(view), derived), patch)
     return merged

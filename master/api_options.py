@@ -24,9 +24,15 @@ class ApiOptions:
     webhook_hosts: frozenset[str] | None = None
     """Host names that webhooks may be sent to; None: all."""
     body_bytes_max: int = 1 << 20
+    ingest_bytes_max: int = 16 << 20
+    """Of a body with windows that were computed elsewhere."""
+    ingests_max: int = 2
+    """Such bodies at a time."""
     requests_max: int = 256
     """At a time, streams apart."""
     streams_max: int = 256
+    submits_max: int = 32
+    """Jobs that are being made at a time."""
     request_s: float = 30.0
     """A request that is not answered by then is given up; streams and the bodies of results are not held to it."""
     compile_s: float = 10.0
@@ -62,7 +68,10 @@ class ApiOptions:
 
 _LEAST: dict[str, float] = {
     "body_bytes_max": 1024,
+    "ingest_bytes_max": 1024,
+    "ingests_max": 0,
     "requests_max": 1,
+    "submits_max": 1,
     "streams_max": 0,
     "request_s": 0.001,
     "compile_s": 0.001,

@@ -29,9 +29,6 @@ log = logging.getLogger("elfstream.api")
 ROWS_MAX = 1 << 31
 SSE = "text/event-stream"
 METRICS_TYPE = "text/plain; version=0.0.4"
-LATEST_SPAN = 64
-"""The latest final window is looked for among what this much of the job's log published, then in more of it."""
-LATEST_BATCH = 64
 _T = TypeVar("_T")
 
 
@@ -151,29 +148,14 @@ class ResultHandlers:
 
     async def series(self, request: web.Request) -> web.StreamResponse:
         """The latest final window, as Prometheus reads it."""
-        name = job_name(request)
+        name, newest = job_name(request), self._service.results.newest
         documents.only(request.query.items())
 
         async def local() -> web.StreamResponse:
-            text = await self.in_thread(lambda: "".join(result_series(name, self._latest(job_key(name)))))
+            text = await self.in_thread(lambda: "".join(result_series(name, newest(job_key(name), "final"))))
             return web.Response(body=text.encode(), headers={"Content-Type": METRICS_TYPE})
 
         return await self.at_results(request, name, local)
-
-    def _latest(self, key: bytes) -> ResultRecord | None:
-        """Of the final windows published last the one that ends last."""
-        reader = self._service.results
-        newest = reader.last_index(key)
-        best, span = None, LATEST_SPAN
-        while True:
-            index = max(newest - span, 0)
-            while found := reader.since(key, index, LATEST_BATCH):
-                index = found[-1].index
-                finals = [one for one in (best, *found) if one is not None and one.status == "final"]
-                best = max(finals, key=lambda one: (one.end_us or 0, one.edition), default=None)
-            if best is not None or span >= newest:
-                return best
-            span *= 8
 
     def _read(self, key: bytes, asked: _Asked) -> tuple[int, results.Page]:
         reader = self._service.results

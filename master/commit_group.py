@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
 from typing import Any
 
 import msgspec
 
 from cbt.errors import InvariantError
+from master.alone import Alone
 from master.group_events import (
     Committed,
     Compact,
@@ -23,6 +23,7 @@ from master.group_events import (
     Propose,
     Recover,
     Restored,
+    Role,
     Want,
 )  # fmt: skip
 from master.group_leader import GREETING_S, Leadership
@@ -30,6 +31,7 @@ from master.group_log import GroupLog, load
 from master.group_messages import (
     Append,
     Appended,
+    Beat,
     Elect,
     Entry,
     EntryKind,
@@ -41,6 +43,7 @@ from master.group_messages import (
     Vote,
 )  # fmt: skip
 from master.options import GroupOptions
+from master.snapshot_parts import SnapshotParts
 from srt.automaton import (
     ANY_BOOT,
     NEVER,
@@ -58,30 +61,18 @@ from srt.automaton import (
 )  # fmt: skip
 
 STORE = "groups"
+HURRY_TURNS = 5
+"""From one member's turn to the next, in `hurry_s`: time for a vote, or both would stand and neither be elected."""
 _encode = msgspec.msgpack.Encoder().encode
-
-
-class Role(Enum):
-    FOLLOWER = "follower"
-    TRIAL = "trial"
-    """Asks whether it would be elected."""
-    CANDIDATE = "candidate"
-    LEADER = "leader"
-    OUTSIDER = "outsider"
-    """No member: not yet, not any more, or of a lineage that lost."""
 
 
 class CommitGroup:
     """One member."""
 
     def __init__(
-        self,
-        ref: Ref,
-        log: GroupLog,
-        options: GroupOptions,
-        rng: random.Random,
+        self, ref: Ref, log: GroupLog, options: GroupOptions, rng: random.Random,
         writes: Sequence[Put | Delete] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         """`writes` are carried out before anything else. Use `create`, `join` or `reopen`."""
         self.ref = ref
         self.log = log
@@ -91,21 +82,24 @@ class CommitGroup:
         self.commit = log.meta.base_index
         self.leadership: Leadership | None = None
         self.wanted: list[Ref] = []
+        self.shares_beats = False
+        """Whether the node gives its signs of life while it is quiet."""
         self._rng = rng
         self._first_writes = list(writes)
         self._started = False
         self._refs: dict[bytes, Ref] = {}
         self._votes: set[bytes] = set()
         self._heard_s = -float("inf")
-        self._alone_since_s = float("inf")
+        self._alone = Alone(options.recover_s)
         self._stand_at = 0.0
+        self._tries = 0
+        """Trials since somebody led."""
         self._no_disk_until = -float("inf")
         self._rewrite = False
         """A write failed: the next one writes everything."""
         self._token = 0
         self._waiting: dict[int, tuple[int, int | None, Callable[[], None] | None]] = {}
-        self._incoming: dict[int, bytes] = {}
-        self._incoming_of: tuple[int, int] | None = None
+        self._incoming = SnapshotParts(options.state_bytes_max)
         self._now = Instant(0.0, 0)
         self._out: list[Any] = []
 
@@ -145,12 +139,19 @@ class CommitGroup:
         if not self._started:
             return 0.0
         if self.leadership is not None:
-            return self.leadership.beat_at
+            return min(self.leadership.beat_at, self.leadership.lease_at)
         if self.role is Role.OUTSIDER:
             return NEVER
         if self.log.meta.damaged:
             return self._recover_at
         return max(min(self._stand_at, self._recover_at), self._no_disk_until)
+
+    def known_leader(self, now_s: float) -> Ref | None:
+        """Who leads, as far as is known here. Who is no member hears of another leader only by chance, and of a new boot of
+        the old one as little, so what it knows ends with the lease."""
+        if self.role is Role.OUTSIDER and now_s >= self._heard_s + self.options.lease_s:
+            return None
+        return self.leader
 
     def handle(self, event: Any, now: Instant) -> list[Any]:
         self._now, self._out = now, []
@@ -168,13 +169,16 @@ class CommitGroup:
                 self.leadership.propose(entries, now.s)
         elif isinstance(event, Want):
             self.wanted = list(event.members)
+            self._alone.told(self.log.members, self.wanted)
             for ref in event.members:
                 self._met(ref)
         elif isinstance(event, Compact):
             self.write(self.log.compact(event.at, event.state))
         elif isinstance(event, Recover):
             self._recover()
-        elif not isinstance(event, Wake | PeerLost):
+        elif isinstance(event, PeerLost):
+            self._lost(event.peer)
+        elif not isinstance(event, Wake):
             raise TypeError(f"{event!r} is no event of a commit group")
         self._time()
         return self._out
@@ -185,7 +189,7 @@ class CommitGroup:
         if self._first_writes:
             self.write(self._first_writes)
             self._first_writes = []
-        self._alone_since_s = self._now.s
+        self._alone.since(self._now.s)
         self._rest()
         if len(self.log.members) == 1 and self.role is Role.FOLLOWER:
             self._stand_at = self._now.s
@@ -197,17 +201,55 @@ class CommitGroup:
         now_s = self._now.s
         if self.leadership is not None:
             self.leadership.wanted = self.wanted
-            if self.leadership.lease_until(now_s) <= now_s:
+            self.leadership.lease_at = self.leadership.lease_until(now_s)
+            if self.leadership.lease_at <= now_s:
                 self._follow(None)
             else:
                 if self.leadership.beat_at <= now_s:
                     self.leadership.beat(now_s)
                 self._commit_to(self.leadership.committable())
+            if self.leadership is not None and self.shares_beats:
+                self.leadership.rest(now_s)
         elif self.wake_at <= now_s:
             if self._recover_at <= now_s:
-                self._recover()
+                self._recover(self._alone.steps(self.ref, self.log.meta))
             else:
                 self._try()
+
+    # shared beats (master/beats.py)
+
+    @property
+    def quiet(self) -> bool:
+        """It leads, and has nothing to say but that it lives."""
+        return self.leadership is not None and self.leadership.beat_at == NEVER
+
+    def others(self) -> list[Ref]:
+        """The members beside it, whatever their boots."""
+        known = [self._refs.get(member.id, member) for member in self.log.members if member.id != self.ref.id]
+        return [Ref(ref.id, ref.address, ANY_BOOT) for ref in known]
+
+    def beat_heard(self, sender: Ref, beat: Beat, now_s: float) -> bool:
+        """Whether it follows that leader and knows all that is committed; that is as good as an answer to an Append."""
+        meta = self.log.meta
+        if (
+            self.role is not Role.FOLLOWER
+            or self.leader != sender
+            or (meta.lineage, self.epoch) != (beat.lineage, beat.epoch)
+            or self.commit < beat.commit
+            or meta.damaged
+            or self._rewrite
+        ):
+            return False
+        self._hear(now_s)
+        if self._stand_at < now_s + self.options.lease_s:
+            self._stand_at = now_s + self.options.patience_s(self._tries, self._rng)
+        return True
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether its time has come, beats that were answered since included."""
+        if self.leadership is not None:
+            self.leadership.lease_at = self.leadership.lease_until(now_s)
+        return self.wake_at <= now_s
 
     # messages
 
@@ -267,22 +309,30 @@ class CommitGroup:
 
     @property
     def _recover_at(self) -> float:
-        """When it goes on without asking anybody, as a group of one or two may."""
-        if self.role is Role.OUTSIDER or len(self.log.members) > 2:
-            return NEVER
-        if len(self.log.members) == 1:
-            return self._alone_since_s if self.log.meta.damaged else NEVER
-        return self._alone_since_s + self.options.recover_s
+        """When it goes on without asking anybody."""
+        members = [] if self.role is Role.OUTSIDER else self.log.last_known_members
+        return self._alone.at_s(self.ref, members, self.log.meta)
+
+    def _hear(self, now_s: float) -> None:
+        self._heard_s = now_s
+        self._alone.heard(now_s, self.log.members, self.wanted)
 
     def _rest(self) -> None:
-        """Waits one to two leases before it stands for election."""
-        self._stand_at = self._now.s + self.options.lease_s * (1.0 + self._rng.random())
+        self._stand_at = self._now.s + self.options.patience_s(self._tries, self._rng)
+
+    def _lost(self, peer: Ref) -> None:
+        """The leader may be gone: members ask one after the other to be elected, which nobody grants who still hears it."""
+        others = [member.id for member in self.log.members if member.id != peer.id]
+        if peer == self.leader and self.role is Role.FOLLOWER and self.ref.id in others:
+            self._heard_s = -float("inf")
+            turn = 1 + HURRY_TURNS * others.index(self.ref.id)
+            self._stand_at = min(self._stand_at, self._now.s + self.options.hurry_s * turn)
 
     def _follow(self, leader: Ref | None) -> None:
         """Steps down, or learns who leads."""
         changed = self.leader != leader or self.role is Role.LEADER
         if self.role is Role.LEADER:
-            self._alone_since_s = self._now.s
+            self._alone.since(self._now.s)
         if self.role is not Role.OUTSIDER:
             self.role = Role.FOLLOWER
         self.leadership = None
@@ -300,6 +350,7 @@ class CommitGroup:
             self._follow(None)
         self.role = Role.TRIAL
         self._votes = {self.ref.id}
+        self._tries += 1
         self._rest()
         self._ask(trial=True, handed=False)
         self._count()
@@ -380,11 +431,11 @@ class CommitGroup:
         self.leader = self.ref
         self.leadership = Leadership(self, self._now.s)
 
-    def _recover(self) -> None:
+    def _recover(self, steps: int = 1) -> None:
         """Goes on alone in a new lineage, from the log as it is."""
         self._follow(None)
         self.role = Role.CANDIDATE
-        lineage = Lineage(self.log.meta.lineage.history + 1, self._rng.randbytes(8))
+        lineage = Lineage(self.log.meta.lineage.history + steps, self._rng.randbytes(8))
         epoch = self.epoch + 1
         changes = self.log.set_meta(lineage=lineage, promised=epoch, voted=self.ref.id, lost_index=0)
         changes += self.log.append([Entry(epoch, EntryKind.MEMBERS, _encode([self.ref]))])
@@ -404,7 +455,8 @@ class CommitGroup:
         changes = self._promise(message.epoch) if message.epoch > self.epoch else []
         if self.leader != sender or self.role is not Role.FOLLOWER:
             self._follow(sender)
-        self._heard_s = self._alone_since_s = self._now.s
+        self._hear(self._now.s)
+        self._tries = 0
         self._rest()
         if isinstance(message, Append):
             self._append(sender, message, changes)
@@ -449,23 +501,15 @@ class CommitGroup:
     def _take_part(self, sender: Ref, message: SnapshotPart, changes: list[Put | Delete]) -> None:
         self.write(changes)
         to, sent_s = sender.id, message.sent_s
-        if message.index <= self.commit:
+        if message.index <= min(self.commit, self.log.last):  # a refused write may have taken what was committed
             self.send(to, self._answer(True, min(self.commit, self.log.stored), sent_s))
             return
-        if self._incoming_of != (message.epoch, message.index):
-            self._incoming_of, self._incoming = (message.epoch, message.index), {}
-        self._incoming[message.part] = message.data
-        if sum(map(len, self._incoming.values())) > self.options.state_bytes_max:
-            self._incoming_of, self._incoming = None, {}
+        kept, state = self._incoming.take(message)
+        if state is None:
+            if kept:
+                lineage, index, part = self.log.meta.lineage, message.index, message.part
+                self.send(to, PartTaken(self.log.key, lineage, self.epoch, index, part, sent_s))
             return
-        if len(self._incoming) < message.parts:
-            taken = PartTaken(
-                self.log.key, self.log.meta.lineage, self.epoch, message.index, message.part, sent_s
-            )
-            self.send(to, taken)
-            return
-        state = b"".join(self._incoming[part] for part in range(message.parts))
-        self._incoming_of, self._incoming = None, {}
         index = message.index
         installed = self.log.install(
             self.log.meta.lineage, index, message.index_epoch, message.members, state
@@ -495,6 +539,7 @@ class CommitGroup:
             if entry.kind == EntryKind.DATA:
                 self._out.append(Committed(self.commit, entry.data))
             elif self.leadership is not None and self.commit == self.leadership.first:
+                self._tries = 0
                 self._out.append(Leading(self.log.meta.lineage, self.epoch))
         if self.leadership is not None:
             self._see_members(True)

@@ -6,8 +6,6 @@ An entry that does not fit the state it meets is void: a new leader may decide a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import msgspec
 
@@ -17,15 +15,29 @@ from cbt.options import Options as TreeOptions
 from cbt.tree import Tree
 from job.plan_book import ALWAYS, NEVER_US, REVISIONS_MAX, PlanBook, PlanBookError, Revision, covering
 from job.settings import Settings
+from master.committed_parts import (
+    Counts,
+    Dropped,
+    Published,
+    StreamState,
+    WindowKey,
+    WindowPublished,
+    WindowState,
+    latest,
+    registered,
+    share_marks,
+)
 from master.entries import (
     FINAL,
     WITHDRAWN,
     Delivered,
+    DerivedEntry,
     Drain,
     Entry,
     Era,
     Forget,
     FrameEntry,
+    Ingest,
     Part,
     PlanEntry,
     PlanText,
@@ -35,7 +47,10 @@ from master.entries import (
     Stop,
     decode_entry,
 )
-from master.requests import Coverage
+from master.group_messages import steps_between
+from master.ingested import Ingested, Shape, shape_of, window_fault
+from master.open_windows import OpenWindows
+from master.requests import BACKFILL, Coverage, ResultRecord
 from srt.content import Content
 from srt.errors import ContentError
 from srt.frame_messages import HISTORY, LIVE, Counters, PaneLines, Span, StreamId
@@ -45,67 +60,6 @@ EMPTY_ROW_MAX = 10_000
 """Windows without lines that are shown one after the other; further ones are left out until there are lines again."""
 ERA_INDEX_BITS = 40
 ERA_EDITION_BITS = 20
-WindowKey = tuple[int, int]
-"""(start, end), microseconds; (0, NEVER_US) is the endless one."""
-
-
-class StreamState(msgspec.Struct, array_like=True):
-    """What is committed of a stream."""
-
-    start: int
-    next: int
-    """The cut behind its committed content, which is the fold of (start, next]."""
-    end: int
-    """Where a history lane ends; -1: nowhere."""
-    watermark_us: int | None
-    counters: Counters
-
-    @property
-    def finished(self) -> bool:
-        return self.end >= 0 and self.next == self.end
-
-
-class WindowState(msgspec.Struct, array_like=True):
-    """A window that may still be published."""
-
-    count: int = 0
-    """Its last edition; 0: it was not published."""
-    status: str = ""
-    changed: bool = True
-    """Its content is not that of its last publication."""
-
-
-class WindowPublished(NamedTuple):
-    """A window that readers may see. `tables` are the groups (0) and pairs of all its panes as of that entry, none if it has
-    no rows; they are the receiver's."""
-
-    log_index: int
-    """Of the entry, and above its 40 lower bits the era: it ascends also when entries were lost."""
-    start_us: int
-    end_us: int
-    edition: int
-    """n: how often it was published, this time included; more after entries were lost."""
-    status: str
-    agents: int
-    missing: tuple[str, ...]
-    revision: Revision | None
-    """None: the window is withdrawn, no plan has it any more."""
-    tables: dict[int, Tree]
-    lines: int
-    coverage: Coverage
-    published_us: int
-
-
-@dataclass
-class Counts:
-    """What the state itself did with committed lines."""
-
-    late: int = 0
-    """Dropped, for their panes were closed."""
-    outside: int = 0
-    """Dropped, for no window of their revision has their pane any more."""
-    void: int = 0
-    """Entries that changed nothing. Not part of the state: members that started from a snapshot know of fewer."""
 
 
 class Committed:
@@ -122,9 +76,15 @@ class Committed:
         self.roster: dict[bytes, bool] = {}
         """Every agent that ever registered; False: forgotten."""
         self.names: dict[bytes, str] = {}
-        self.windows: dict[WindowKey, WindowState] = {}
+        self.windows = OpenWindows()
         self.horizon_us = ALWAYS
         """Windows that start earlier are final, published and beyond their allowed lateness. Never falls."""
+        self.derived: tuple[DerivedEntry, ...] = ()
+        """The last revisions of a derived job, which has no book."""
+        self.boundary_us = NEVER_US
+        """E of the first plan: windows before it may be ingested. No later plan begins before it, for the horizon is never
+        before it either."""
+        self.ingested = Ingested()
         self.texts: dict[int, PlanText] = {}
         """Of the revisions in the book and of those in `past`."""
         self.problems: dict[int, str] = {}
@@ -133,7 +93,7 @@ class Committed:
         self.created_us = self.changed_us = 0
         """Wall clock of the leader at the first plan, and at the last change of the job."""
         self.era = self.history = 0
-        """How often the lineage changed since the first plan, and which it is."""
+        """How far the lineage is from that of the first plan, and its number."""
         self.delivered = self.published = 0
         """Indexes: up to which the webhook has got the results, and of the last result."""
         self.editions = 0
@@ -144,15 +104,12 @@ class Committed:
         self.counts = Counts()
         self.closed = Counters()
         """Of streams that are closed."""
-        self.totals = Counters()
-        """Of all streams."""
-        self.content = self._empty()
+        self.dropped: dict[int, Dropped] = {}
+        """By open feed."""
+        self.content = Content(budget, tree_options)
         self._parts: list[bytes] = []
         """Of an entry that is not whole yet."""
-        self._reach: dict[int, int | None] = {}
-
-    def _empty(self) -> Content:
-        return Content(self._budget, self._tree_options)
+        self._marks: dict[int, tuple[int | None, int | None]] = {}
 
     @property
     def between(self) -> bool:
@@ -161,7 +118,7 @@ class Committed:
 
     # entries
 
-    def apply(self, index: int, data: bytes) -> list[WindowPublished]:
+    def apply(self, index: int, data: bytes) -> list[Published]:
         """Takes the next entry; returns what readers may see now. Raises EntryError for what is no entry. O(spans + panes
         touched * windows of a pane + roster)."""
         self.index = index
@@ -194,7 +151,7 @@ class Committed:
         self._parts.append(part.data)
         return decode_entry(b"".join(self._parts)) if part.last else None
 
-    def _content(self, entry: Entry) -> list[WindowPublished] | None:
+    def _content(self, entry: Entry) -> list[Published] | None:
         if self.stopped:
             return None
         if isinstance(entry, FrameEntry):
@@ -205,14 +162,20 @@ class Committed:
             return self._plan(entry)
         if isinstance(entry, Publish):
             return self._publish(entry)
+        if isinstance(entry, Ingest):
+            return self._ingest(entry)
+        if isinstance(entry, DerivedEntry):
+            return self._derive(entry)
         return self._forget(entry.agent) if isinstance(entry, Forget) else None  # a part of parts
 
-    def _life(self, entry: Delivered | Drain | Stop | Remove | Era) -> list[WindowPublished] | None:
+    def _life(self, entry: Delivered | Drain | Stop | Remove | Era) -> list[Published] | None:
         """What becomes of the job as a whole."""
         if isinstance(entry, Era):
             if entry.history == self.history:
                 return None
-            self.era, self.history = self.era + 1, entry.history
+            self.era, self.history = self.era + steps_between(self.history, entry.history), entry.history
+            for key in list(self.windows):  # readers may have seen editions of it that are lost
+                self.windows.mark(key)
             return []
         if isinstance(entry, Delivered):
             if entry.upto <= self.delivered:
@@ -231,29 +194,24 @@ class Committed:
         self.changed_us = max(self.changed_us, entry.made_us)
         return []
 
-    def _register(self, entry: Reg) -> list[WindowPublished] | None:
+    def _register(self, entry: Reg) -> list[Published] | None:
         live = StreamId(entry.revision, entry.agent, LIVE)
         if live in self.streams or entry.revision not in self.book.feeds:
             return None
-        start = entry.start
-        if entry.split > start:
-            history = StreamId(entry.revision, entry.agent, HISTORY)
-            self.streams[history] = StreamState(start, start, entry.split, None, Counters())
-            start = entry.split
-        self.streams[live] = StreamState(start, start, -1, None, Counters())
+        self.streams |= registered(entry, self.book.partitions(entry.revision))
         self.roster.setdefault(entry.agent, True)
         self.names[entry.agent] = entry.name
-        self._reach.clear()
+        self._marks.clear()
         return []
 
-    def _forget(self, agent: bytes) -> list[WindowPublished] | None:
+    def _forget(self, agent: bytes) -> list[Published] | None:
         if not self.roster.get(agent):
             return None
         self.roster[agent] = False
-        self._reach.clear()
+        self._marks.clear()
         return []
 
-    def _frame(self, entry: FrameEntry) -> list[WindowPublished] | None:
+    def _frame(self, entry: FrameEntry) -> list[Published] | None:
         kept = {(pane.revision, pane.start_us) for pane in entry.panes if self._drop_reason(pane) is None}
         runs = [run for run in entry.runs if (run.revision, run.start_us) in kept]
         panes = [pane for pane in entry.panes if (pane.revision, pane.start_us) in kept]
@@ -265,10 +223,13 @@ class Committed:
             return None
         self.content.merge(content)
         for pane in entry.panes:
-            self._count(pane)
-        for span in entry.spans:
-            if span.stream in self.streams:
-                self._advance(span)
+            if (reason := self._drop_reason(pane)) is not None:
+                self._drop(pane.revision, pane.lines, reason == "late")
+        known = [span for span in entry.spans if span.stream in self.streams]
+        for span in known:
+            self._advance(span)
+        for stream in {span.stream.of(0): None for span in known}:
+            share_marks(self.streams, stream, self.book.partitions(stream.revision))
         for pane in panes:
             self._touch(pane.revision, pane.start_us)
         return []
@@ -277,13 +238,11 @@ class Committed:
         state, mark = self.streams[span.stream], span.watermark_us
         state.next = span.end
         state.counters = state.counters + span.counters
-        self.totals = self.totals + span.counters
-        if mark is not None and (state.watermark_us is None or mark > state.watermark_us):
-            state.watermark_us = mark
-        self._reach.pop(span.stream.revision, None)
+        state.watermark_us = latest(mark, state.watermark_us)
+        self._marks.pop(span.stream.revision, None)
         if not self.roster[span.stream.agent]:
             self.roster[span.stream.agent] = True  # it is back (F4)
-            self._reach.clear()
+            self._marks.clear()
 
     def fits(self, spans: Iterable[Span]) -> bool:
         """Whether every piece starts exactly at its stream's `next` (R1). Streams of closed feeds say nothing any more."""
@@ -296,52 +255,51 @@ class Committed:
         return True
 
     def _drop_reason(self, pane: PaneLines) -> str | None:
-        if not self.book.keeps(pane.revision, pane.start_us):
-            return "outside"
-        return "late" if pane.start_us < self.horizon_us else None
+        """A pane that its feed does not keep is late all the same if the plan it belonged to is closed: nobody else counts
+        its lines then."""
+        start = pane.start_us
+        if self.book.keeps(pane.revision, start):
+            return "late" if start < self.horizon_us else None
+        wanted = self.boundary_us <= start < self.horizon_us and not self.book.kept(start)
+        return "late" if wanted else "outside"
 
-    def _count(self, pane: PaneLines) -> None:
-        """Counts the lines of a pane that is dropped."""
-        reason = self._drop_reason(pane)
-        if reason == "late":
-            self.counts.late += pane.lines
-        elif reason == "outside":
-            self.counts.outside += pane.lines
+    def _drop(self, feed: int, lines: int, late: bool) -> None:
+        """The streams of a closed feed show nothing any more; what was lost of them is shown beside those of the oldest."""
+        feeds = self.book.feeds
+        here = feed if feed in feeds else min(feeds, default=feed)
+        self.dropped.setdefault(here, Dropped()).add(lines, late, feed == here)
+        self.counts.note(lines, late)
 
     def _touch(self, feed: int, pane_us: int) -> None:
         """A pane has new content: its windows that may still be published differ from what readers saw."""
         for revision in self.book.fed_by(feed):
             for start in covering(pane_us, revision):
                 if start >= self.horizon_us and self.book.owns(revision.number, start):
-                    self._mark(_key(revision, start))
-
-    def _mark(self, key: WindowKey) -> None:
-        known = self.windows.get(key)
-        if known is None:
-            self.windows[key] = WindowState()
-        else:
-            known.changed = True
+                    self.windows.mark(_key(revision, start))
 
     # plans
 
-    def _plan(self, entry: PlanEntry) -> list[WindowPublished] | None:
+    def _plan(self, entry: PlanEntry) -> list[Published] | None:
         revision = entry.revision
+        if self.derived:
+            return None
         try:
             self.book = self.book.add(revision, self.plan_horizon_us)
         except PlanBookError:
             return None
         self._note_text(entry)
-        self._reach.clear()
+        self.boundary_us = min(self.boundary_us, revision.start_us)
+        self._marks.clear()
         for key in list(self.content.lines):
             if not self.book.keeps(*key):
-                self.counts.outside += self.content.drop(key)
+                self._drop(key[0], self.content.drop(key), late=False)
         # Windows that changed hands: those readers saw are published again, by the new owner or as withdrawn.
-        for (start, end), state in list(self.windows.items()):
-            if start >= revision.start_us:
+        for key, state in list(self.windows.items()):
+            if key[0] >= revision.start_us:
                 if state.count:
-                    state.changed = True
+                    self.windows.mark(key)
                 else:
-                    del self.windows[start, end]
+                    self.windows.drop(key)
         for feed, pane in self.content.lines:
             if feed == revision.feed:
                 self._touch(feed, pane)
@@ -354,14 +312,44 @@ class Committed:
             self.problems[entry.failed] = entry.problem
         self.texts = {number: text for number, text in self.texts.items() if number in known}
         self.problems = {number: text for number, text in self.problems.items() if number in known}
-        self.created_us = self.created_us or entry.text.made_us
-        self.changed_us = max(self.changed_us, entry.text.made_us)
-        self.history = self.history or entry.history
+        self._note_made(entry.text.made_us, entry.history, entry.revision.settings)
         self.filled_us = min(self.filled_us, entry.revision.start_us)
+
+    def _note_made(self, made_us: int, history: int, settings: Settings) -> None:
+        self.created_us = self.created_us or made_us
+        self.changed_us = max(self.changed_us, made_us)
+        self.history = self.history or history
+        retain = min(self.ingested.retain_us, settings.retain_us)
+        self.ingested = msgspec.structs.replace(self.ingested, retain_us=retain)
+
+    def _derive(self, entry: DerivedEntry) -> list[Published] | None:
+        number = self.derived[-1].number + 1 if self.derived else 1
+        if self.book.revisions or entry.number != number:
+            return None
+        self.derived = (*self.derived, entry)[-REVISIONS_MAX:]
+        self._note_made(entry.text.made_us, entry.history, entry.settings)
+        return []
+
+    @property
+    def exists(self) -> bool:
+        """It has a first revision: it is a job."""
+        return bool(self.book.revisions or self.derived)
+
+    @property
+    def revision(self) -> int:
+        """The current one; 0: there is none yet."""
+        return self.derived[-1].number if self.derived else self.book.revisions[-1].number if self.book.revisions else 0
+
+    def has_revision(self, number: int) -> bool:
+        """Whether it is open."""
+        derived = any(one.number == number for one in self.derived)
+        return derived or self.book.revision(number) is not None
 
     @property
     def settings(self) -> Settings:
         """Those in force."""
+        if self.derived:
+            return self.derived[-1].settings
         return self.book.revisions[-1].settings if self.book.revisions else Settings()
 
     @property
@@ -372,7 +360,7 @@ class Committed:
         return (
             self.draining
             and all((self.agent_reach(feed, agent) or 0) >= NEVER_US for agent in agents)
-            and all(state.status == FINAL and not state.changed for state in self.windows.values())
+            and not self.windows.unsettled_count
         )
 
     @property
@@ -388,23 +376,38 @@ class Committed:
     # windows
 
     def reach(self, feed: int) -> int | None:
-        """How far the slowest agent of the roster is under a feed; None: one has not begun, or there is none. Cached, else
-        O(roster)."""
-        if feed not in self._reach:
+        """How far the slowest agent of the roster is under a feed; None: one has not begun, or there is none."""
+        return self.marks(feed)[0]
+
+    def marks(self, feed: int) -> tuple[int | None, int | None]:
+        """The same, and how far the fastest is; None: none has begun. Cached, else O(roster)."""
+        if feed not in self._marks:
             marks = [self.agent_reach(feed, agent) for agent, on in self.roster.items() if on]
             known = [mark for mark in marks if mark is not None]
-            self._reach[feed] = min(known) if known and len(known) == len(marks) else None
-        return self._reach[feed]
+            slowest = min(known) if known and len(known) == len(marks) else None
+            self._marks[feed] = slowest, max(known, default=None)
+        return self._marks[feed]
 
     def agent_reach(self, feed: int, agent: bytes) -> int | None:
-        """How far an agent is: its live lane, and its history lane until that is finished. O(1)."""
-        live = self.streams.get(StreamId(feed, agent, LIVE))
-        if live is None or live.watermark_us is None:
+        """How far an agent is; None: nothing is known of its time. O(partitions)."""
+        mark = self.agent_mark(feed, agent)
+        return None if mark == ALWAYS else mark
+
+    def agent_mark(self, feed: int, agent: bytes) -> int | None:
+        """The least mark of its live lane, and its history lane until that is finished, in all partitions. None: it has not
+        begun; ALWAYS: it has read all there is, and no line told a time. O(partitions)."""
+        stream = StreamId(feed, agent)
+        if stream not in self.streams:
             return None
-        history = self.streams.get(StreamId(feed, agent, HISTORY))
-        if history is None or history.finished:
-            return live.watermark_us
-        return None if history.watermark_us is None else min(live.watermark_us, history.watermark_us)
+        least = NEVER_US
+        for partition in range(self.book.partitions(feed)):
+            live = self.streams[stream.of(partition)]
+            history = self.streams.get(stream.of(partition).history)
+            for lane in (live,) if history is None or history.finished else (live, history):
+                if lane.watermark_us is None:
+                    return None
+                least = min(least, lane.watermark_us)
+        return least
 
     def has_lines(self, feed: int, agent: bytes) -> bool:
         """Whether lines of an agent were committed that had a time. O(1)."""
@@ -432,7 +435,7 @@ class Committed:
         mark = None if owner is None else self.reach(owner.feed)
         return mark is not None and mark >= key[1]
 
-    def _publish(self, entry: Publish) -> list[WindowPublished] | None:
+    def _publish(self, entry: Publish) -> list[Published] | None:
         key = (entry.start_us, entry.end_us)
         state = self.windows.get(key)
         if state is None or entry.count != self.next_edition(state):
@@ -442,13 +445,11 @@ class Committed:
             entry.status == FINAL and not self.complete(key)
         ):
             return None
-        state.count, state.status, state.changed = entry.count, entry.status, False
+        # Nothing more will be said of one that is withdrawn until a plan has it again.
+        self.windows.published(key, entry.count, FINAL if owner is None else entry.status)
         tables, lines = ({}, 0) if owner is None else self.window_tables(owner, key)
-        if owner is None:
-            state.status = FINAL  # nothing more will be said of it until a plan has it again
-        index = (self.era << ERA_INDEX_BITS) + self.index
-        self.published, self.editions = index, self.editions + 1
-        covered = self.coverage(entry.agents, entry.missing)
+        index = self._next_result()
+        covered = self.coverage(entry.agents, entry.missing, owner.feed if owner else None)
         return [
             WindowPublished(
                 index,
@@ -465,17 +466,41 @@ class Committed:
             )
         ]
 
+    def _next_result(self) -> int:
+        """Counts a result; returns its index."""
+        self.published, self.editions = (self.era << ERA_INDEX_BITS) + self.index, self.editions + 1
+        return self.published
+
+    def shape(self, revision: int) -> Shape | None:
+        """What windows of that revision look like that may be ingested; None: it is not known, or not any more. O(1)."""
+        return shape_of(revision, self.derived, (*self.past, *self.book.revisions), self.boundary_us)
+
+    def _ingest(self, entry: Ingest) -> list[Published] | None:
+        shape = self.shape(entry.revision)
+        endless = entry.end_us == NEVER_US
+        window = (None, None) if endless else (entry.start_us, entry.end_us)
+        if shape is None or window_fault(shape, *window) or entry.edition <= self.era << ERA_EDITION_BITS:
+            return None
+        index = self._next_result()
+        self.ingested = self.ingested.after(entry, index)
+        covered = Coverage(0, (), entry.lines, entry.lines, 0, 0, 0, 0, 0)
+        return [
+            ResultRecord(
+                index, window[0], window[1], entry.edition, FINAL, entry.revision, entry.made_us, entry.lines, covered,
+                shape.columns, entry.rows, entry.packed, BACKFILL, entry.digest,
+            )
+        ]  # fmt: skip
+
     def next_edition(self, state: WindowState) -> int:
         """Beyond every one that readers may have seen."""
         return max(state.count, self.era << ERA_EDITION_BITS) + 1
 
-    def coverage(self, agents: int, missing: tuple[str, ...]) -> Coverage:
-        """Lines that were read once more for another plan count once more."""
-        all_of = self.totals
-        return Coverage(
-            agents, missing, all_of.lines, all_of.rows, all_of.filtered, all_of.rejected,
-            all_of.late + self.counts.late, all_of.lost_bytes, all_of.shed,
-        )  # fmt: skip
+    def coverage(self, agents: int, missing: tuple[str, ...], feed: int | None) -> Coverage:
+        """Of the streams of one feed, so each line counts once: those of another one read some lines again. None: of the
+        last. O(streams)."""
+        shown = feed if feed is not None else self.book.feeds[-1] if self.book.feeds else 0
+        counters = sum((one.counters for key, one in self.streams.items() if key.revision == shown), Counters())
+        return self.dropped.get(shown, Dropped()).coverage(agents, missing, counters)
 
     def window_tables(self, owner: Revision, key: WindowKey) -> tuple[dict[int, Tree], int]:
         """The merged tables and the lines of a window; blocks are shared. O(panes + blocks)."""
@@ -528,7 +553,7 @@ class Committed:
                 start = (min(later) if later else last // slide * slide + slide) - slide
             else:
                 self.empty_row += 1
-                self.windows[key] = WindowState()
+                self.windows.mark(key)
             start += slide
         return max(first, start)
 
@@ -537,15 +562,11 @@ class Committed:
     def _close(self) -> None:
         """Moves the horizon, frees the panes before it, closes revisions with their streams (C5)."""
         horizon = min([self._first_open(revision) for revision in self.book.revisions], default=ALWAYS)
-        unsettled = [
-            start for (start, _), state in self.windows.items() if state.changed or state.status != FINAL
-        ]
-        horizon = min([horizon, *unsettled])
+        horizon = min(horizon, self.windows.first_unsettled(horizon))
         if horizon <= self.horizon_us:
             return
         self.horizon_us = horizon
-        for key in [key for key in self.windows if key[0] < horizon]:
-            del self.windows[key]
+        self.windows.drop_before(horizon)
         for pane in [pane for pane in self.content.lines if pane[1] < horizon]:
             self.content.drop(pane)
         book = self.book.close(horizon)
@@ -569,7 +590,8 @@ class Committed:
             self.closed = self.closed + self.streams.pop(stream).counters
         for key in [key for key in self.content.lines if key[0] not in feeds]:
             self.content.drop(key)
-        self._reach.clear()
+        self.dropped = {feed: lines for feed, lines in self.dropped.items() if feed in feeds}
+        self._marks.clear()
 
 
 def _key(revision: Revision, start_us: int) -> WindowKey:

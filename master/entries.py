@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from job.derived import Derived
 from job.plan_book import Revision
+from job.settings import Settings
 from master.errors import EntryError
 from srt.frame_messages import PaneLines, PaneRun, Span
 
@@ -66,6 +68,36 @@ class Publish(msgspec.Struct, frozen=True, array_like=True, tag="publish"):
     """Wall clock of the leader."""
 
 
+class DerivedEntry(msgspec.Struct, frozen=True, array_like=True, tag="derived"):
+    """A revision of a job whose windows are computed elsewhere: it has no plan."""
+
+    number: int
+    derived: Derived
+    settings: Settings
+    text: PlanText
+    history: int = 0
+    """Of the leader's lineage."""
+
+
+class Ingest(msgspec.Struct, frozen=True, array_like=True, tag="ingest"):
+    """A final window that was computed elsewhere: readers see it from here on."""
+
+    start_us: int
+    end_us: int
+    edition: int
+    """The leader has looked which one was the last: it is in the store of results, not in the state."""
+    revision: int
+    """Of the plan that computed it; its columns are that one's."""
+    lines: int
+    rows: int
+    packed: bytes
+    """As ResultRecord has them."""
+    digest: bytes
+    """Of columns and rows."""
+    made_us: int = 0
+    """Wall clock of the leader."""
+
+
 class Forget(msgspec.Struct, frozen=True, array_like=True, tag="forget"):
     """Takes an agent off the roster until a frame of it is committed."""
 
@@ -113,7 +145,21 @@ class Part(msgspec.Struct, frozen=True, array_like=True, tag="part"):
     data: bytes
 
 
-Entry = Reg | FrameEntry | PlanEntry | Publish | Forget | Delivered | Drain | Stop | Remove | Era | Part
+Entry = (
+    Reg
+    | FrameEntry
+    | PlanEntry
+    | DerivedEntry
+    | Publish
+    | Ingest
+    | Forget
+    | Delivered
+    | Drain
+    | Stop
+    | Remove
+    | Era
+    | Part
+)
 PART_BYTES = 1 << 20
 """A longer entry is cut."""
 _encoder = msgspec.msgpack.Encoder()

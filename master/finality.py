@@ -1,7 +1,9 @@
 """Which windows the leader publishes now: final ones, revisions of them, at the deadline tentative ones (F1 to F5), and the
 one to look at now, at every emit.
 
-It only proposes; the state machine takes a PUBLISH entry if it still holds where the entry lies in the log.
+It only proposes; the state machine takes a PUBLISH entry if it still holds where the entry lies in the log. Looked at are
+windows of which something has changed: their content, whether all or the first agents are beyond their end, or their time
+has come. So an entry of the log costs what it touches and closes, not what is open.
 """
 
 from __future__ import annotations
@@ -9,12 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from job.plan_book import NEVER_US, Revision
-from master.committed import Committed, WindowKey, WindowState
+from job.plan_book import NEVER_US, PlanBook, Revision
+from master.committed import Committed
+from master.committed_parts import WindowKey, WindowState
 from master.entries import FINAL, TENTATIVE, WITHDRAWN, Publish
-from srt.automaton import Instant
+from srt.automaton import NEVER, Instant
+from srt.due_times import DueTimes
 
 MISSING_MAX = 1000
+BEFORE_ALL_US = -(1 << 63)
+"""Where an agent is that has not begun."""
 
 
 @dataclass(frozen=True)
@@ -39,15 +45,25 @@ class Finality:
         """Published at their deadline, with the agents that are missing."""
         self._waiting: set[WindowKey] = set()
         """A PUBLISH is on its way."""
-        self._led_s = 0.0
+        self._to_look_at: set[WindowKey] = set()
+        self._ready = DueTimes[WindowKey]()
+        """When to look at windows whose time had not come."""
+        self._marks: dict[int, tuple[int, int]] = {}
+        """Per feed how far the slowest and the fastest agent were at the last look."""
+        self._book: PlanBook | None = None
+        """Then; None: look at all windows."""
+        self._newest: WindowKey | None = None
+        self._start_s = 0.0
+        self._started = False
+        """Finals are published."""
         self._look = False
-        self._deadline_s = float("inf")
+        self._deadline_s = NEVER
         self.held = False
         """Nothing is published: those that finish windows have enough to do."""
 
     @property
     def wake_at(self) -> float:
-        return float("inf") if self.held or self._committed.stopped else self._deadline_s
+        return NEVER if self.held or self._committed.stopped else self._deadline_s
 
     def lead(self, now_s: float) -> None:
         """Deadlines count from here on for a new leader."""
@@ -55,21 +71,31 @@ class Finality:
         self._published.clear()
         self._told_late.clear()
         self._waiting.clear()
-        self._led_s = now_s
+        self._ready = DueTimes[WindowKey]()
+        self._book = None
+        self._start_s = now_s + self._options.grace_s
+        self._started = False
         self._look = True
 
     def applied(self, now_s: float) -> None:
-        """The committed state has changed."""
+        """The committed state has changed. O(windows touched)."""
         self._look = True
         windows = self._committed.windows
-        for known in (self._since, self._published):
-            for key in [key for key in known if key not in windows]:
-                del known[key]
-        self._told_late &= windows.keys()
+        for key in windows.take_touched():
+            if key in windows:
+                self._to_look_at.add(key)
+            else:
+                self._since.pop(key, None)
+                self._published.pop(key, None)
+                self._told_late.discard(key)
+                self._to_look_at.discard(key)
+                self._ready.set(key, NEVER)
 
     def settled(self, entries: Iterable[object]) -> None:
         """A group is committed; `entries` are not on their way yet. A PUBLISH that was void is tried again."""
+        before = self._waiting
         self._waiting = {(one.start_us, one.end_us) for one in entries if isinstance(one, Publish)}
+        self._to_look_at |= before - self._waiting
         self._look = True
 
     def hold(self, held: bool) -> None:
@@ -78,45 +104,75 @@ class Finality:
         self.held = held
 
     def due(self, now: Instant) -> list[Publish]:
-        """What to append now. O(windows that are open) after a change of state or at a deadline, else O(1)."""
+        """What to append now. O(windows looked at), all of them after a change of the plan or of who takes part; O(1) unless
+        the state has changed or a time has come."""
         now_s = now.s
         if self.held or self._committed.stopped or (not self._look and now_s < self._deadline_s):
             return []
         self._look = False
-        self._deadline_s = float("inf")
+        if not self._started and self._may_start(now_s):
+            self._started = True
+            self._to_look_at.update(self._committed.windows)  # finals were held back
         found: list[Publish] = []
-        if not self._started(now_s):
-            return found
-        keys = sorted(self._committed.windows)
-        # Of the windows that hold the newest lines the fullest.
-        now_key = next((key for key in keys if key[1] > keys[-1][0]), None)
-        for key in keys:
-            state = self._committed.windows[key]
-            if key in self._waiting or len(found) >= self._options.publish_max:
+        self._to_look_at.update(self._ready.take(now_s))
+        self._find_changed()
+        for key in sorted(self._to_look_at):
+            if len(found) >= self._options.publish_max:
+                break
+            self._to_look_at.discard(key)
+            state = self._committed.windows.get(key)
+            if state is None or key in self._waiting:
                 continue
-            entry = self._entry(key, state, now, key == now_key)
+            self._deadline_s = NEVER
+            entry = self._entry(key, state, now, key == self._newest)
+            self._ready.set(key, self._deadline_s if entry is None else NEVER)
             if entry is not None:
                 self._waiting.add(key)
                 self._published[key] = now_s
                 found.append(entry)
+        self._deadline_s = min(self._ready.first, NEVER if self._started else self._start_s)
         return found
 
-    def _started(self, now_s: float) -> bool:
-        """F4: waits for the agents that are expected, for a while."""
+    def _find_changed(self) -> None:
+        """Notes the windows whose end the slowest or the fastest agent has passed since the last look, and those that began
+        or ceased to be the newest; all when an agent is farther back than it was, or the plan is another."""
+        windows, book = self._committed.windows, self._committed.book
+        marks = {feed: self._marks_of(feed) for feed in book.feeds}
+        pairs = [(self._marks.get(feed, (BEFORE_ALL_US, BEFORE_ALL_US)), marks[feed]) for feed in marks]
+        if book is not self._book or any(old[0] > new[0] or old[1] > new[1] for old, new in pairs):
+            self._to_look_at.update(windows)
+        else:
+            for old, new in pairs:
+                for which in (0, 1):
+                    if old[which] < new[which]:
+                        self._to_look_at.update(windows.ending(old[which], new[which]))
+        newest = windows.newest()
+        if newest != self._newest:
+            self._to_look_at.update(key for key in (self._newest, newest) if key is not None)
+        self._marks, self._book, self._newest = marks, book, newest
+
+    def _marks_of(self, feed: int) -> tuple[int, int]:
+        slowest, fastest = self._committed.reach(feed), self._committed.marks(feed)[1]
+        return (
+            BEFORE_ALL_US if slowest is None else slowest,
+            BEFORE_ALL_US if fastest is None else fastest,
+        )
+
+    def _may_start(self, now_s: float) -> bool:
+        """F4: the first final waits for the agents that are expected, for a while. Readers see what there is meanwhile."""
         expect = self._committed.settings.expect
-        if 0 < expect <= len(self._committed.roster):
-            return True
-        ready_s = self._led_s + self._options.grace_s
-        if now_s >= ready_s or any(state.count for state in self._committed.windows.values()):
-            return True
-        self._deadline_s = ready_s
-        return False
+        return 0 < expect <= len(self._committed.roster) or now_s >= self._start_s or self._had_finals()
+
+    def _had_finals(self) -> bool:
+        """A window is final, or was: of those that were published it is not there any more."""
+        windows = self._committed.windows.values()
+        return any(one.status == FINAL for one in windows) or sum(one.count for one in windows) < self._committed.editions
 
     def _entry(self, key: WindowKey, state: WindowState, now: Instant, newest: bool) -> Publish | None:
         owner, now_s = self._committed.window_owner(key), now.s
         if owner is None:
             return self._made(key, state, WITHDRAWN, None, now) if state.changed else None
-        if self._committed.complete(key):
+        if self._started and self._committed.complete(key):
             if not state.changed and state.status == FINAL:
                 return None
             # The first final is not held back; further ones gather what is late.
@@ -154,7 +210,7 @@ class Finality:
         return False
 
     def _anybody_beyond(self, feed: int, end_us: int) -> bool:
-        return len(self._committed.missing(feed, end_us)) < sum(self._committed.roster.values())
+        return self._marks_of(feed)[1] >= end_us
 
     def _made(
         self, key: WindowKey, state: WindowState, status: str, owner: Revision | None, now: Instant

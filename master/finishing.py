@@ -24,8 +24,15 @@ from master.window_values import slices, values
 from master.windows import FinishedWindow
 
 ZSTD_LEVEL = 3
+LONG_GROUPS = 20_000
+"""Some ten milliseconds' work."""
 _encode_json = msgspec.json.Encoder().encode
 _encode = msgspec.msgpack.Encoder().encode
+
+
+def is_long(task: Finish) -> bool:
+    """Whether it takes so long that others should not wait for it. O(runs)."""
+    return sum(len(tree) for tree in task.tables.values()) > LONG_GROUPS
 
 
 def finish(task: Finish, memory: Memory) -> Finished:
@@ -64,11 +71,11 @@ def _store(plan: Plan, start_us: int | None, tables: dict[int, Tree], memory: Me
 
 def _packed(window: FinishedWindow) -> bytes:
     """Its header tells the size, so that readers can set a limit."""
-    return zstandard.compress(b"".join(_json(window)), ZSTD_LEVEL)
+    return zstandard.compress(b"".join(rows_json(window)), ZSTD_LEVEL)
 
 
-def _json(window: FinishedWindow) -> Iterator[bytes]:
-    """An array of arrays, piece by piece."""
+def rows_json(window: FinishedWindow) -> Iterator[bytes]:
+    """The rows as a JSON array of arrays, piece by piece."""
     yield b"["
     between = b""
     for columns, rows in slices(window):

@@ -12,15 +12,13 @@ from typing import Any
 
 from cbt.budget import Budget
 from cbt.options import Options as TreeOptions
-from master.committed import Committed, StreamState
+from master.committed import Committed
+from master.committed_parts import StreamState, registered
 from master.entries import Entry, FrameEntry, Reg, encode_entries
 from srt.automaton import Ref, Send
 from srt.content import Content
 from srt.frame_messages import (
-    HISTORY,
-    LIVE,
     Ack,
-    Counters,
     Nack,
     Span,
     StreamId,
@@ -130,15 +128,14 @@ class Tail:
             self.streams[span.stream] = StreamState(state.start, span.end, state.end, mark, state.counters)
 
     def register(self, entry: Reg) -> None:
-        """Both lanes of a stream, before anybody else proposes others (R3)."""
+        """Both lanes of all partitions of a stream, before anybody else proposes others (R3)."""
         self.open.entries.append(entry)
-        start = entry.start
-        if entry.split > start:
-            history = StreamId(entry.revision, entry.agent, HISTORY)
-            self.streams[history] = StreamState(start, start, entry.split, None, Counters())
-            start = entry.split
-        live = StreamId(entry.revision, entry.agent, LIVE)
-        self.streams[live] = StreamState(start, start, -1, None, Counters())
+        self.streams |= registered(entry, self.committed.book.partitions(entry.revision))
+
+    def has(self, kind: type[Entry]) -> bool:
+        """Whether an entry of that kind is on its way or about to be. O(entries)."""
+        groups = (self.sent, self.open)
+        return any(isinstance(one, kind) for group in groups if group is not None for one in group.entries)
 
     @property
     def newest(self) -> Group | None:
@@ -163,11 +160,11 @@ class Tail:
         """The group on its way is committed: returns what may leave."""
         assert self.sent is not None, "no group is on its way"
         group, self.sent = self.sent, None
-        registered = {(one.revision, one.agent) for one in self.open.entries if isinstance(one, Reg)}
+        begun = {(one.revision, one.agent) for one in self.open.entries if isinstance(one, Reg)}
         self.streams = {
             stream: state
             for stream, state in self.streams.items()
-            if stream in self.open.spans or (stream.revision, stream.agent) in registered
+            if stream in self.open.spans or (stream.revision, stream.agent) in begun
         }
         return group.replies()
 

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import NamedTuple
 
 from master.group_messages import Lineage
 from srt.automaton import Ref
+
+
+class Role(Enum):
+    FOLLOWER = "follower"
+    TRIAL = "trial"
+    """Asks whether it would be elected."""
+    CANDIDATE = "candidate"
+    LEADER = "leader"
+    OUTSIDER = "outsider"
+    """No member: not yet, not any more, or of a lineage that lost."""
+
 
 # Events from the master above.
 

@@ -21,7 +21,7 @@ from master.group_messages import (
     SnapshotPart,
 )
 from master.options import GroupOptions
-from srt.automaton import Delete, Put, Ref
+from srt.automaton import NEVER, Delete, Put, Ref
 
 GREETING_S = -float("inf")
 """`sent_s` of the answer that a member gives unasked when it starts."""
@@ -52,6 +52,12 @@ class Progress:
     leaves_at: float = float("inf")
     """A removed member is forgotten then."""
 
+    strange: bool = False
+    """It is not as a shared beat said, and has not answered by itself since."""
+    told_index: int = -1
+    """The commit in what was sent to it..."""
+    told_s: float = 0.0
+    """... and when that was sent first."""
     probe_s: float | None = None
     """When the message was sent whose answer will tell where to go on; nothing else is sent meanwhile."""
     probing: bool = True
@@ -91,6 +97,9 @@ class Leadership:
         self.peers: dict[bytes, Progress] = {}
         self.wanted: list[Ref] = []
         self.beat_at = now_s
+        """NEVER: it is quiet."""
+        self.lease_at = now_s
+        """It has to be looked at whether a majority has answered lately."""
         self._held: list[Entry] = []
         self._hold_until = now_s
         """Proposals are held back until then: it hands over."""
@@ -114,7 +123,47 @@ class Leadership:
         for peer in self.peers:
             self._send(peer, now_s)
 
+    def rest(self, now_s: float) -> None:
+        """Says nothing by itself while there is nothing to say but that it lives (master/beats.py). O(members)."""
+        if self._is_quiet:
+            self.beat_at = NEVER
+        elif self.beat_at == NEVER:
+            self.beat_at = now_s + self._options.heartbeat_s
+
+    @property
+    def _is_quiet(self) -> bool:
+        """Everybody who is wanted is a member, has everything, and knows that it is committed."""
+        log, own, commit = self._log, self._group.ref.id, self._group.commit
+        members = {member.id for member in log.members}
+        return (
+            self.established
+            and commit == log.last
+            and not self._held
+            and self.peers.keys() | {own} == members
+            and all(self._is_even(progress, commit) for progress in self.peers.values())
+            and (not self.wanted or (self.wanted[0].id == own and {ref.id for ref in self.wanted} == members))
+        )
+
+    def _is_even(self, progress: Progress, commit: int) -> bool:
+        return (
+            progress.match == progress.told_index == commit
+            and progress.answered_s >= progress.told_s
+            and not (progress.probing or progress.strange)
+            and progress.leaves_at == NEVER
+        )
+
     # answers
+
+    def beat_answered(self, peer: bytes, sent_s: float, as_thought: bool, now_s: float) -> None:
+        """The answer to a beat that was sent with those of other groups."""
+        progress = self.peers.get(peer)
+        if progress is None:
+            return
+        if as_thought:
+            progress.answered_s = max(progress.answered_s, min(sent_s, now_s))
+        else:
+            progress.strange = True
+            self.beat_at = min(self.beat_at, now_s)
 
     def appended(self, peer: bytes, answer: Appended, now_s: float) -> None:
         progress = self.peers.get(peer)
@@ -123,6 +172,7 @@ class Leadership:
         progress.answered_s = max(progress.answered_s, min(answer.sent_s, now_s))
         if answer.matched:
             progress.moved = progress.moved or answer.index > progress.match
+            progress.strange = False
             progress.match = max(progress.match, min(answer.index, self._log.last))
             progress.next = max(progress.next, progress.match + 1)
             progress.probing, progress.probe_s = False, None
@@ -235,7 +285,9 @@ class Leadership:
         return entries, size
 
     def _append(self, peer: bytes, first: int, entries: list[Entry], now_s: float) -> None:
-        group = self._group
+        group, progress = self._group, self.peers[peer]
+        if group.commit > progress.told_index:
+            progress.told_index, progress.told_s = group.commit, now_s
         epoch = self._log.epoch_at(first - 1)
         assert epoch is not None
         message = Append(
@@ -279,6 +331,8 @@ class Leadership:
         if surplus and not missing:
             for ref in surplus:
                 if ref.id != self._group.ref.id:
+                    if len(log.members) == 2 and not self._is_here(ref.id, now_s):
+                        return  # it may go on alone, so who led has to be ahead of it (master/alone.py)
                     self._change_members([other for other in log.members if other.id != ref.id], now_s)
                     self.peers[ref.id].leaves_at = now_s + LEAVER_LEASES * self._options.lease_s
                     return
@@ -297,6 +351,10 @@ class Leadership:
 
     def _fresh(self, peer: bytes, now_s: float) -> bool:
         return self.peers[peer].answered_s > now_s - self._options.lease_s
+
+    def _is_here(self, peer: bytes, now_s: float) -> bool:
+        """Whether it answers as often as it should."""
+        return self.peers[peer].answered_s > now_s - 2 * self._options.heartbeat_s
 
     def _change_members(self, members: Sequence[Ref], now_s: float) -> None:
         self.propose([Entry(self._group.epoch, EntryKind.MEMBERS, _encode(list(members)))], now_s)

@@ -47,6 +47,8 @@ class Meta(msgspec.Struct, frozen=True, array_like=True):
     """Entries up to here, which it had reported as durable, have rotted or were let go; 0: none, or it has caught up."""
     lost_epoch: int = 0
     """The epoch that it had promised then."""
+    newest: list[Ref] = []
+    """The members by the newest list there ever was in the log: its entry may have rotted since."""
 
     @property
     def damaged(self) -> bool:
@@ -86,6 +88,12 @@ class GroupLog:
     def members(self) -> list[Ref]:
         """Those of the newest MEMBERS entry, committed or not."""
         return self._membership[-1][1] if self._membership else self.meta.base_members
+
+    @property
+    def last_known_members(self) -> list[Ref]:
+        """Those who may have gone on without what was lost here: a founder that has lost the entries which name the others
+        is not alone for that."""
+        return self.meta.newest or self.members if self.meta.damaged else self.members
 
     @property
     def members_index(self) -> int:
@@ -132,16 +140,19 @@ class GroupLog:
             self.entries.append(entry)
             if entry.kind == EntryKind.MEMBERS:
                 self._membership.append((self.last, _MEMBERS.decode(entry.data)))
+                changes += self.set_meta(newest=self.members)
             changes.append(self._put(_entry_name(self.last), _encode(entry)))
         return changes
 
     def truncate(self, last: int) -> list[Put | Delete]:
         """Removes the entries behind `last`."""
         del self.entries[last - self.meta.base_index :]
+        known = len(self._membership)
         while self._membership and self._membership[-1][0] > last:
             self._membership.pop()
         self.stored = min(self.stored, last)
-        return [Delete(self._entry_key(last + 1), self.key + b"f")]
+        meta = self.set_meta(newest=self.members) if len(self._membership) < known and not self.meta.damaged else []
+        return [Delete(self._entry_key(last + 1), self.key + b"f"), *meta]
 
     def compact(self, index: int, state: bytes) -> list[Put | Delete]:
         """Lets a state stand for the entries up to `index`."""
@@ -159,7 +170,7 @@ class GroupLog:
         """Replaces the whole log by a state."""
         changes: list[Put | Delete] = [Delete(self.key + b"e", self.key + b"f")]
         self.entries, self._membership = [], []
-        self.meta = msgspec.structs.replace(self.meta, lineage=lineage)
+        self.meta = msgspec.structs.replace(self.meta, lineage=lineage, newest=members)
         self.stored = 0
         return changes + self._rebase(index, epoch, members, state)
 
@@ -232,7 +243,7 @@ def load(key: bytes, stored: Mapping[bytes, bytes]) -> tuple[GroupLog, list[Put 
         entry := _decode(key, _entry_name(log.last + 1), own.get(_entry_name(log.last + 1)), Entry)
     ) is not None:
         log.append([entry])
-    log.stored = log.last
+    log.meta, log.stored = meta, log.last
     repairs: list[Put | Delete] = []
     lost = max(_index(name) for name in own)
     if lost > log.last:

@@ -17,6 +17,8 @@ ENTRY_BYTES_MAX = 4 << 20
 """Of one entry; what the master wants kept is cut into smaller ones (master/entries.py)."""
 PART_BYTES_MAX = 4 << 20
 PARTS_MAX = 1 << 20
+BEATS_MAX = 1024
+"""Groups in a message."""
 MEMBERS_MAX = 64
 
 Index = Annotated[int, Meta(ge=-1, le=2**63 - 1)]
@@ -35,6 +37,15 @@ class EntryKind(IntEnum):
     """The members from here on: an encoded list of Ref."""
 
 
+ID_BITS = 29
+"""Of a lineage's id, in its number of 63 bits; the seconds since 1970 that `history` begins with have room beside them."""
+
+
+def steps_between(before: int, after: int) -> int:
+    """How many lineages lie between two of these numbers, both ends counted as one; at least 1."""
+    return max(1, (after >> ID_BITS) - (before >> ID_BITS))
+
+
 class Entry(msgspec.Struct, frozen=True, array_like=True):
     """One position of the log."""
 
@@ -49,6 +60,12 @@ class Lineage(msgspec.Struct, frozen=True, array_like=True, order=True):
     history: U63
     id: Annotated[bytes, Meta(min_length=8, max_length=8)]
     """Random."""
+
+    @property
+    def number(self) -> int:
+        """What agents and vertices call `history`: one number for each, as two that go on alone may count alike; in the
+        order of lineages but for one in 500 million."""
+        return (self.history % (1 << 34)) << ID_BITS | int.from_bytes(self.id[:4]) >> (32 - ID_BITS)
 
 
 class Elect(msgspec.Struct, frozen=True, array_like=True, tag="ge"):
@@ -178,12 +195,39 @@ class Seek(msgspec.Struct, frozen=True, array_like=True, tag="gk"):
 
 
 class Sought(msgspec.Struct, frozen=True, array_like=True, tag="gl"):
-    """The answer; `leader` is who leads it as far as is known, None: it is not here."""
+    """The answer; `leader` is who leads it as far as is known, None: it is not here. `late`: the node that answers has too
+    much to do to take part in a further job."""
 
     group: Key
     leader: Ref | None
+    late: bool = False
+
+
+class Beat(msgspec.Struct, frozen=True, array_like=True):
+    """How a leader thinks that things stand at a member: it follows, and knows what is committed."""
+
+    group: Key
+    lineage: Lineage
+    epoch: U63
+    commit: Index
+
+
+class Beats(msgspec.Struct, frozen=True, array_like=True, tag="gb"):
+    """Signs of life for all groups that the sender leads, in which the receiver is, and in which nothing happens."""
+
+    number: U63
+    """Given back in the answer."""
+    beats: Annotated[list[Beat], Meta(max_length=BEATS_MAX)]
+
+
+class BeatsHeard(msgspec.Struct, frozen=True, array_like=True, tag="gy"):
+    """`strange`: groups in which it is otherwise here; those speak for themselves again."""
+
+    number: U63
+    strange: Annotated[list[Key], Meta(max_length=BEATS_MAX)]
 
 
 GROUP_MESSAGES = (
     Elect, Vote, Append, Appended, SnapshotPart, PartTaken, Handover, Exists, Gone, AskResults, ResultsPart, Seek, Sought,
+    Beats, BeatsHeard,
 )  # fmt: skip

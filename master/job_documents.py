@@ -6,29 +6,33 @@ import difflib
 import math
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from job import value_texts
+from job.derived import COLUMN_CHARS_MAX, COLUMNS_MAX, SIZE_US_MAX, TEXT_CHARS_MAX, Derived
+from job.durations import duration_us
+from job.plan import Field
 from job.settings import (
     SQL_CHARS_MAX,
     JobSpec,
     Settings,
     SettingsError,
     check_name,
-    duration_us,
     settings_of,
 )
+from job.times import micros_of, time_of
+from job.types import type_of
 from master.problems import Problem, problem_of_job
 from master.requests import JobView, Place, RevisionView
 
 PARAMETERS_MAX = 256
 PARAMETER_CHARS_MAX = 16 * 1024
-MEMBERS = ("sql", "settings", "parameters")
+MEMBERS = ("sql", "settings", "parameters", "derived")
 _PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _ETAG = re.compile(r'\s*(?:(W/)?"([0-9]{1,18})"|(\*))\s*')
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CURSOR = re.compile(r"(-?[0-9]{1,19}|all)\.(-?[0-9]{1,19}|all)\.([0-9]{1,18})", re.ASCII)
 
 
@@ -52,18 +56,21 @@ def decoded(body: bytes) -> dict[str, Any]:
     return document
 
 
-def check_members(document: Mapping[str, Any], known: Iterable[str], what: str = "member") -> None:
-    """Refuses what is not known, with the nearest that is."""
+def check_members(
+    document: Mapping[str, Any], known: Iterable[str], what: str = "member", within: str = ""
+) -> None:
+    """Refuses what is not known, with the nearest that is; `within` is where in the body it stands."""
     names = tuple(known)
     for name in document:
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
             advice = f"Did you mean {near[0]}?" if near else f"There are {', '.join(names) or 'none'}."
-            raise Problem("invalid", f"there is no {what} {name[:64]!r} here", field=name[:64], advice=advice)
+            detail = f"there is no {what} {name[:64]!r} here"
+            raise Problem("invalid", detail, field=within + name[:64], advice=advice)
 
 
 def spec_of(name: object, document: Mapping[str, Any]) -> JobSpec:
-    """A job, from the members `sql`, `settings` and `parameters`."""
+    """A job, from the members `sql`, `settings` and `parameters`, or `derived` and `settings`."""
     check_members(document, MEMBERS)
     if not isinstance(name, str):
         raise Problem("invalid", "a job needs a name", field="name", advice='Write "name": "hot-pages".')
@@ -72,7 +79,49 @@ def spec_of(name: object, document: Mapping[str, Any]) -> JobSpec:
         settings = settings_of(_object(document, "settings"))
     except SettingsError as error:
         raise problem_of_job(error) from None
+    if document.get("derived") is not None:
+        for member in ("sql", "parameters"):
+            if document.get(member):
+                detail = "a derived job has no query: its windows come from elsewhere"
+                raise Problem("invalid", detail, field=member)
+        return JobSpec(name, "", settings, derived=derived_of(_object(document, "derived")))
     return JobSpec(name, _sql(document.get("sql")), settings, parameters_of(_object(document, "parameters")))
+
+
+def derived_of(document: Mapping[str, Any]) -> Derived:
+    """What a derived job is given."""
+    check_members(document, ("columns", "size", "text"), within="derived.")
+    text, size, columns = document.get("text", ""), document.get("size"), document.get("columns")
+    if not isinstance(text, str) or len(text) > TEXT_CHARS_MAX:
+        detail = f"it is no text of at most {TEXT_CHARS_MAX} characters"
+        raise Problem("invalid", detail, field="derived.text")
+    try:
+        size_us = 0 if size is None else duration_us(size)
+    except ValueError as error:
+        raise Problem("invalid", str(error), field="derived.size") from None
+    if size is not None and not 0 < size_us <= SIZE_US_MAX:
+        advice = "Leave size out, or write null, for one window without end."
+        raise Problem("invalid", "the length of a window is 1us to 366d", field="derived.size", advice=advice)
+    if not isinstance(columns, list) or not 0 < len(columns) <= COLUMNS_MAX:
+        advice = 'Write "columns": [{"name": "hits", "type": "BIGINT"}].'
+        detail = f"it has 1 to {COLUMNS_MAX} columns"
+        raise Problem("invalid", detail, field="derived.columns", advice=advice)
+    fields = tuple(_column(column, f"derived.columns[{at}]") for at, column in enumerate(columns))
+    if len({field.name for field in fields}) < len(fields):
+        raise Problem("invalid", "two columns have one name", field="derived.columns")
+    return Derived(fields, size_us, text)
+
+
+def _column(column: object, field: str) -> Field:
+    if not isinstance(column, dict) or column.keys() != {"name", "type"}:
+        raise Problem("invalid", "a column has a name and a type, nothing else", field=field)
+    name, type = column["name"], column["type"]
+    if not isinstance(name, str) or not 0 < len(name) <= COLUMN_CHARS_MAX or not isinstance(type, str):
+        raise Problem("invalid", f"name and type are texts, of 1 to {COLUMN_CHARS_MAX} characters", field=field)
+    try:
+        return Field(name, type_of(type))
+    except ValueError as error:
+        raise Problem("invalid", str(error), field=f"{field}.type") from None
 
 
 def _sql(sql: object) -> str:
@@ -131,10 +180,13 @@ def current(view: JobView) -> RevisionView:
     return next(one for one in view.revisions if one.revision == view.revision)
 
 
-def changeable(revision: RevisionView) -> dict[str, Any]:
-    """What PUT replaces and PATCH merges into. Settings stand here as they differ from the defaults."""
+def changeable(revision: RevisionView, derived: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What PUT replaces and PATCH merges into. Settings stand here as they differ from the defaults. `derived`: what a job
+    without a plan is given."""
     plain = Settings().shown()
     settings = {name: value for name, value in revision.settings.items() if plain.get(name) != value}
+    if derived is not None:
+        return {"settings": settings, "derived": derived}
     return {"sql": revision.sql, "settings": settings, "parameters": dict(revision.parameters)}
 
 
@@ -202,9 +254,7 @@ def moment(text: str | None, field: str, now_us: int) -> int | None:
         if text.startswith("-"):
             return max(now_us - duration_us(text[1:]), -(2**63))
         # A plus in a query is a blank unless it is escaped.
-        stamp = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
-        stamp = stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)
-        return (stamp - _EPOCH) // timedelta(microseconds=1)
+        return micros_of(datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text))
     except (ValueError, OverflowError):
         advice = "Write 2025-11-28T19:30:00Z, or -10m for ten minutes ago."
         raise Problem("invalid", f"{text[:40]!r} is no time", field=field, advice=advice) from None
@@ -212,13 +262,7 @@ def moment(text: str | None, field: str, now_us: int) -> int | None:
 
 def time_text(micros: int | None) -> str | None:
     """RFC 3339 in UTC; what lies outside the years 1 to 9999 as the nearest there is."""
-    if micros is None:
-        return None
-    try:
-        stamp = _EPOCH + timedelta(microseconds=micros)
-    except OverflowError:
-        stamp = (datetime.max if micros > 0 else datetime.min).replace(tzinfo=UTC)
-    return stamp.replace(tzinfo=None).isoformat() + "Z"
+    return None if micros is None else value_texts.time_text(time_of(micros))
 
 
 def cursor_text(place: Place) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cbt.tree import Tree
 from job.plan import Plan
@@ -10,6 +10,12 @@ from master.requests import Coverage
 from master.service import JobNotice
 
 # Events.
+
+
+class Overload(NamedTuple):
+    """The node is so late with its work that it must not make further jobs; seconds, 0: not any more."""
+
+    late_s: float
 
 
 class JobRemovedElsewhere(NamedTuple):
@@ -38,6 +44,8 @@ class ResultsRead(NamedTuple):
     marker: bytes
     """What is stored as the job's marker (master/result_store.py); empty: nothing."""
     ladder: bytes
+    latest: tuple[tuple[int, bytes], ...] = ()
+    """Of each window that was asked for its last edition (0: it is not here) and the digest of that."""
 
 
 # Effects.
@@ -77,6 +85,8 @@ class ReadResults(NamedTuple):
     after: int
     bytes_max: int
     """At least one record is read if there is one."""
+    windows: tuple[tuple[int | None, int | None], ...] = ()
+    """Of these the last editions are read, too."""
 
 
 class ResultsStored(NamedTuple):
@@ -90,3 +100,17 @@ class JobErased(NamedTuple):
     """Everything of the job is gone from the stores of this node."""
 
     key: bytes
+
+
+class OfJob(NamedTuple):
+    """Effect: what the root of a job tells people."""
+
+    key: bytes
+    effect: Any
+
+
+class NewsHere(NamedTuple):
+    """Effect: what the tree carries down, for the agent of this node."""
+
+    key: bytes
+    news: bytes

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from job.derived import Derived
+from job.durations import duration_text
 from job.explain import explain
 from job.plan import Plan, Schema, columns_of, key_name
 from master.job_documents import current, time_text
-from master.requests import Coverage, JobView, NodeView, RevisionView, VertexView
+from master.requests import Coverage, JobView, NodeView, Rates, RevisionView, VertexView
 from master.service import JobNotice, NodeNotice
 from srt.automaton import Ref
 
@@ -34,8 +36,25 @@ def coverage_document(coverage: Coverage) -> dict[str, Any]:
         "filtered": coverage.filtered,
         "rejected": coverage.rejected,
         "late": coverage.late,
+        "outside": coverage.outside,
         "lost_bytes": coverage.lost_bytes,
         "shed": coverage.shed,
+    }
+
+
+def rates_document(rates: Rates) -> dict[str, float | None]:
+    """To a thousandth."""
+
+    def shown(rate: float | None) -> float | None:
+        return None if rate is None else round(rate, 3)
+
+    return {
+        "over_seconds": shown(rates.over_s),
+        "lines_per_second": shown(rates.lines),
+        "parsed_per_second": shown(rates.parsed),
+        "rejected_per_second": shown(rates.rejected),
+        "late_per_second": shown(rates.late),
+        "results_per_second": shown(rates.results),
     }
 
 
@@ -58,7 +77,7 @@ def revision_document(revision: RevisionView) -> dict[str, Any]:
     """One of a job's changes."""
     return {
         "revision": revision.revision,
-        "sql": revision.sql,
+        "sql": revision.sql if revision.plan is not None else None,
         "settings": revision.settings,
         "parameters": revision.parameters,
         "start": time_text(revision.start_us),
@@ -77,24 +96,45 @@ def job_document(view: JobView, names: Names, now_us: int) -> dict[str, Any]:
         "state": view.state,
         "wanted": view.wanted,
         "revision": view.revision,
-        "sql": revision.sql,
         "settings": revision.settings,
         "parameters": revision.parameters,
-        "source": innermost(revision.plan).source,
-        "columns": columns_document(revision.plan),
-        "keys": key_columns(revision.plan),
-        "plan": explain(revision.plan),
+        **_meaning(view, revision),
         "created": time_text(view.created_us),
         "master": node_document(view.master, names),
         "group": [node_document(member, names) for member in view.group],
         "coverage": coverage_document(view.coverage),
         "watermark": time_text(view.watermark_us),
         "lag_seconds": None if lag_us is None else lag_us / 1e6,
+        "rates": None if view.rates is None else rates_document(view.rates),
         "horizon": time_text(view.horizon_us),
         "windows_open": view.windows_open,
         "results": view.editions,
         "delivered": view.delivered,
         "problem": revision.problem or None,
+        "boundary": time_text(view.boundary_us),
+        "waits_for": [{"agent": name, "watermark": time_text(reach_us)} for name, reach_us in view.waits_for],
+    }
+
+
+def _meaning(view: JobView, revision: RevisionView) -> dict[str, Any]:
+    """What a job computes, or what it is given."""
+    plan, derived = revision.plan, view.derived
+    shown: dict[str, Any] = {"sql": None, "source": None, "columns": [], "keys": [], "plan": None, "derived": None}
+    if plan is not None:
+        shown["sql"], shown["source"], shown["plan"] = revision.sql, innermost(plan).source, explain(plan)
+        shown["columns"], shown["keys"] = columns_document(plan), key_columns(plan)
+    if derived is not None:
+        shown["derived"] = derived_document(derived)
+        shown["columns"] = shown["derived"]["columns"]
+    return shown
+
+
+def derived_document(derived: Derived) -> dict[str, Any]:
+    """As `POST /v1/jobs` takes it."""
+    return {
+        "columns": [{"name": column.name, "type": str(column.type)} for column in derived.columns],
+        "size": duration_text(derived.size_us) if derived.size_us else None,
+        "text": derived.text,
     }
 
 
@@ -105,15 +145,16 @@ def innermost(plan: Plan) -> Plan:
     return plan
 
 
-def notice_document(notice: JobNotice) -> dict[str, Any]:
-    """A job in short, as every node knows it."""
+def notice_document(notice: JobNotice, problem: str) -> dict[str, Any]:
+    """A job in short, as every node knows it, and why nobody leads it."""
     return {
         "name": notice.name,
-        "source": notice.source,
+        "source": notice.source or None,
         "state": notice.state,
         "revision": notice.revision,
         "created": time_text(notice.created_us),
         "changed": time_text(notice.changed_us),
+        "problem": problem or None,
     }
 
 

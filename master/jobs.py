@@ -17,25 +17,31 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from job.plan import Plan
-from job.plan_book import ALWAYS, Revision, row_plan
+from job.plan_book import ALWAYS, NEVER_US, Revision, row_plan
 from job.settings import JobSpec
 from master.committed import Committed
-from master.entries import PlanText
+from master.entries import DerivedEntry, PlanText
+from master.ingests import Ingests
+from master.job_events import ResultsRead
+from master.job_rates import RateMeter
 from master.requests import (
     Answer,
     Ask,
     ChangeJob,
     DescribeJob,
     ForgetAgent,
+    IngestWindows,
     JobView,
     NoteDelivered,
+    Rates,
+    RecoverJob,
     Refusal,
     RemoveJob,
     RevisionView,
     StopJob,
     SubmitJob,
 )
-from master.root import ChangePlan, DrainJob, DropJob, HaltJob, NoteDelivery, PlanAnswer, Root
+from master.root import ChangeDerived, ChangePlan, DrainJob, DropJob, HaltJob, NoteDelivery, PlanAnswer, Root
 from master.root import ForgetAgent as ForgetAtRoot
 from master.service import JobNotice
 from srt.automaton import Instant, Ref
@@ -43,6 +49,7 @@ from srt.automaton import Instant, Ref
 STARTING, RUNNING, CHANGING = "starting", "running", "changing"
 DRAINING, STOPPED, REMOVED = "draining", "stopped", "removed"
 WAITING_MAX = 1024
+WAITS_SHOWN = 16
 PATIENCE_S = 30.0
 """A request that waits longer is answered `busy`."""
 
@@ -54,7 +61,7 @@ def state_of(state: Committed, changing: bool = False) -> str:
         return STOPPED
     if state.draining:
         return DRAINING
-    if not state.book.revisions:
+    if not state.exists:
         return STARTING
     return CHANGING if changing else RUNNING
 
@@ -67,6 +74,9 @@ def wanted_of(state: Committed) -> str:
 
 def spec_of(state: Committed) -> JobSpec:
     """The job as its user wanted it last. Raises IndexError while it is starting."""
+    if state.derived:
+        one = state.derived[-1]
+        return JobSpec(one.text.name, "", one.settings, derived=one.derived)
     last = state.book.revisions[-1]
     text = state.texts.get(last.number, PlanText())
     return JobSpec(text.name, text.sql, last.settings, text.parameters)
@@ -74,38 +84,63 @@ def spec_of(state: Committed) -> JobSpec:
 
 def notice_of(state: Committed) -> JobNotice:
     """Raises IndexError while it is starting."""
-    spec, last = spec_of(state), state.book.revisions[-1]
+    spec = spec_of(state)
     shown = REMOVED if state.removed else STOPPED if state.stopped else RUNNING
-    source = row_plan(last.plan).source
-    return JobNotice(spec.name, source, shown, last.number, state.created_us, state.changed_us)
+    source = "" if state.derived else row_plan(state.book.revisions[-1].plan).source
+    trees = state.book.trees
+    return JobNotice(spec.name, source, shown, state.revision, state.created_us, state.changed_us, trees)
 
 
-def view_of(state: Committed, root: Root, master: Ref, group: Sequence[Ref]) -> JobView:
+def view_of(
+    state: Committed, root: Root, master: Ref, group: Sequence[Ref], rates: Rates | None
+) -> JobView:
     book = state.book
-    last = book.revisions[-1] if book.revisions else None
     feed = book.feeds[-1] if book.feeds else 0
     agents = [agent for agent, on in state.roster.items() if on]
     marks = [state.agent_reach(feed, agent) for agent in agents]
-    behind = tuple(
-        state.names.get(agent, "") for agent, mark in zip(agents, marks, strict=True) if mark is None
-    )
+    behind = tuple(state.names.get(agent, "") for agent in agents if state.agent_mark(feed, agent) is None)
+    waits_for = _slow(state, agents, marks)
     open_ones = {revision.number for revision in book.revisions}
+    revisions = [_derived(one) for one in state.derived]
+    revisions += [
+        _revision(state, root, one, one.number in open_ones) for one in (*state.past, *book.revisions)
+    ]
     return JobView(
-        state.texts[last.number].name if last and last.number in state.texts else "",
+        spec_of(state).name if state.exists else "",
         state_of(state, root.changing),
         wanted_of(state),
-        last.number if last else 0,
-        tuple(_revision(state, root, one, one.number in open_ones) for one in (*state.past, *book.revisions)),
+        state.revision,
+        tuple(revisions),
         state.created_us,
         master,
         tuple(group),
-        state.coverage(len(agents), behind),
+        state.coverage(len(agents), behind, feed),
         state.reach(feed),
         None if state.horizon_us == ALWAYS else state.horizon_us,
-        sum(1 for window in state.windows.values() if window.changed or window.status != "final"),
+        state.windows.unsettled_count,
         state.editions,
         state.delivered,
+        None if state.boundary_us in (ALWAYS, NEVER_US) else state.boundary_us,
+        state.derived[-1].derived if state.derived else None,
+        waits_for,
+        rates,
     )
+
+
+def _slow(state: Committed, agents: Sequence[bytes], marks: Sequence[int | None]) -> tuple[tuple[str, int], ...]:
+    """As `JobView.waits_for`. O(roster)."""
+    known = [mark for mark in marks if mark is not None]
+    if not known or state.stopped:
+        return ()
+    settings = state.settings
+    usual_us = settings.delay_us + settings.idle_us + settings.emit_us
+    least_us = max(known) - max(settings.deadline_us, usual_us)
+    slow = [(mark, agent) for agent, mark in zip(agents, marks, strict=True) if mark is not None and mark < least_us]
+    return tuple((state.names.get(agent, ""), mark) for mark, agent in sorted(slow)[:WAITS_SHOWN])
+
+
+def _derived(one: DerivedEntry) -> RevisionView:
+    return RevisionView(one.number, "", one.settings.shown(), None, None, one.text.made_us, "open")
 
 
 def _revision(state: Committed, root: Root, revision: Revision, is_open: bool) -> RevisionView:
@@ -134,9 +169,15 @@ class Desk:
     """Takes the requests for one job while this node leads it. Methods return answers and events for the root."""
 
     def __init__(
-        self, root: Root, master: Ref, group: Callable[[], Sequence[Ref]], is_grown: Callable[[], bool]
+        self,
+        root: Root,
+        master: Ref,
+        group: Callable[[], Sequence[Ref]],
+        is_grown: Callable[[], bool],
+        is_stored: Callable[[int], bool],
     ) -> None:
-        """`group` are the members, `is_grown` whether they are all that are wanted."""
+        """`group` are the members, `is_grown` whether they are all that are wanted, `is_stored` whether all results up to an
+        index are in the store here."""
         self.root, self._master, self._group, self._is_grown = root, master, group, is_grown
         self._waiting: list[_Waiting] = []
         self._changes: deque[tuple[Ask, float]] = deque()
@@ -144,11 +185,13 @@ class Desk:
         self._submitted: SubmitJob | None = None
         self._sent: dict[int, str] = {}
         """Changes that the root has, by its token."""
+        self._ingests = Ingests(root, is_stored)
+        self._meter = RateMeter()
 
     @property
     def busy(self) -> bool:
         """Somebody waits: it should be looked at when time passes."""
-        return bool(self._waiting or self._changes or self._sent)
+        return bool(self._waiting or self._changes or self._sent or self._ingests.busy)
 
     # asking
 
@@ -161,8 +204,8 @@ class Desk:
             return self._submit(ask, request, now)
         if is_at in (STARTING, REMOVED) and not isinstance(request, RemoveJob):
             return [Answer(ask.token, Refusal("unknown", "there is no such job"))]
-        if isinstance(request, DescribeJob):
-            return [Answer(ask.token, self.view())]
+        if isinstance(request, DescribeJob | RecoverJob):  # it leads: that is what was asked for
+            return [Answer(ask.token, self.view(now))]
         if isinstance(request, ChangeJob):
             self._changes.append((ask, now.s))
             return self._go_on(now)
@@ -173,13 +216,20 @@ class Desk:
             return self._want(ask, [DropJob()], lambda: state.removed, now)
         if isinstance(request, ForgetAgent):
             return self._forget(ask, request, now)
+        if isinstance(request, IngestWindows):
+            return self._ingests.ask(ask, now)
         if isinstance(request, NoteDelivered):
             upto = request.upto
             return self._want(ask, [NoteDelivery(upto)], lambda: state.delivered >= upto, now)
         return [Answer(ask.token, Refusal("invalid", f"{type(request).__name__} is no request for a job"))]
 
-    def view(self) -> JobView:
-        return view_of(self.root.committed, self.root, self._master, self._group())
+    def read(self, event: ResultsRead, now: Instant) -> list[Any]:
+        """The store has answered."""
+        return self._ingests.read(event, now)
+
+    def view(self, now: Instant) -> JobView:
+        state = self.root.committed
+        return view_of(state, self.root, self._master, self._group(), self._meter.rates(state, now.s))
 
     def _want(self, ask: Ask, events: list[Any], is_done: Callable[[], bool], now: Instant) -> list[Any]:
         self._waiting.append(_Waiting(ask.token, now.s, is_done))
@@ -190,11 +240,11 @@ class Desk:
         ids = [agent for agent, name in state.names.items() if name == request.name]
         if not ids:
             problem = f"no agent named {request.name!r} took part in this job"
-            return [Answer(ask.token, Refusal("invalid", problem, "name"))]
+            return [Answer(ask.token, Refusal("unknown", problem, "agent"))]
         return self._want(
             ask,
             [ForgetAtRoot(agent) for agent in ids],
-            lambda: not any(state.roster.get(agent) for agent in ids),
+            lambda: state.stopped or not any(state.roster.get(agent) for agent in ids),  # stopped, it waits for nobody
             now,
         )
 
@@ -204,21 +254,20 @@ class Desk:
         state = self.root.committed
         if state.removed:
             return [Answer(ask.token, Refusal("busy", "a job of that name is being removed"))]
-        known = spec_of(state) if state.book.revisions else self._submitted and self._submitted.spec
+        known = spec_of(state) if state.exists else self._submitted and self._submitted.spec
         if known and known != request.spec:
             return [Answer(ask.token, Refusal("exists", "there is another job of that name"))]
-        problem = _unfit(request.spec)
-        if problem is not None:
-            return [Answer(ask.token, problem)]
         self._waiting.append(
-            _Waiting(ask.token, now.s, lambda: bool(state.book.revisions) and self._is_grown())
+            _Waiting(ask.token, now.s, lambda: state.exists and self._is_grown())
         )
         if known:
             return self.settle(now)
         self._submitted = request
         spec = request.spec
-        start, read_us = _beginning(request.plan, now.wall_us - spec.settings.since_us)
         self._sent[ask.token] = "submit"
+        if request.plan is None:
+            return [_change_derived(ask.token, spec)]
+        start, read_us = _beginning(request.plan, now.wall_us - spec.settings.since_us)
         return [ChangePlan(ask.token, request.plan, start, spec.settings, _text(spec), read_us)]
 
     def _go_on(self, now: Instant) -> list[Any]:
@@ -230,21 +279,23 @@ class Desk:
             if ask.request.expected_revision and self.root.changing:
                 break
             self._changes.popleft()
-            out += self._change(ask)
-            if any(isinstance(one, ChangePlan) for one in out):
+            out += self._change(ask, now)
+            if any(isinstance(one, ChangePlan | ChangeDerived) for one in out):
                 break  # the root has to take it before the next is looked at
         return out
 
-    def _change(self, ask: Ask) -> list[Any]:
+    def _change(self, ask: Ask, now: Instant) -> list[Any]:
         request: ChangeJob = ask.request
         state = self.root.committed
         refusal = self._refusal(request)
         if refusal is not None:
             return [Answer(ask.token, refusal)]
-        last = state.book.revisions[-1]
         if request.spec == spec_of(state) and request.start_us is None and not self.root.changing:
-            return [Answer(ask.token, self.view())]
+            return [Answer(ask.token, self.view(now))]
         self._sent[ask.token] = "change"
+        if request.plan is None:
+            return [_change_derived(ask.token, request.spec)]
+        last = state.book.revisions[-1]
         text, settings = _text(request.spec), request.spec.settings
         return [ChangePlan(ask.token, request.plan, request.start_us, settings, text, last.read_us)]
 
@@ -254,16 +305,20 @@ class Desk:
             return Refusal("unknown", "the job was removed")
         if state_of(state) in (DRAINING, STOPPED):
             return Refusal("invalid", "the job is stopped; remove it and submit it again", "state")
-        known, last = spec_of(state), state.book.revisions[-1]
-        if request.expected_revision and request.expected_revision != last.number:
-            detail = f"revision {last.number} is the current one, not {request.expected_revision}"
+        known = spec_of(state)
+        if request.expected_revision and request.expected_revision != state.revision:
+            detail = f"revision {state.revision} is the current one, not {request.expected_revision}"
             return Refusal("stale", detail)
         if request.spec.name != known.name:
             return Refusal("invalid", "the name of a job cannot change", "name")
-        old, new = row_plan(last.plan).source, row_plan(request.plan).source
-        if old != new:
-            return Refusal("invalid", f"the job reads {old}; make another job to read {new}", "sql")
-        return _unfit(request.spec)
+        if request.spec.derived != known.derived:
+            what = "what a derived job consists of cannot change; make another job"
+            return Refusal("invalid", what if known.derived else "the job is no derived one", "derived")
+        if request.plan is not None:
+            old, new = row_plan(state.book.revisions[-1].plan).source, row_plan(request.plan).source
+            if old != new:
+                return Refusal("invalid", f"the job reads {old}; make another job to read {new}", "sql")
+        return None
 
     # what comes of it
 
@@ -278,17 +333,18 @@ class Desk:
             if what == "submit":
                 self._submitted = None
         elif what == "change":
-            out.append(Answer(answer.token, self.view()))
+            out.append(Answer(answer.token, self.view(now)))
         return out + self._go_on(now)
 
     def settle(self, now: Instant) -> list[Any]:
         """Something was committed, or time has passed: answers whose wish is fulfilled, or who waited too long."""
+        self._meter.note(self.root.committed, now.s)
         out: list[Any] = []
         view: JobView | None = None
         rest = []
         for one in self._waiting:
             if one.is_done():
-                view = view or self.view()
+                view = view or self.view(now)
                 out.append(Answer(one.token, view))
                 self._sent.pop(one.token, None)
             elif now.s >= one.since_s + PATIENCE_S:
@@ -299,13 +355,13 @@ class Desk:
         self._waiting = rest
         while self._changes and now.s >= self._changes[0][1] + PATIENCE_S:
             out.append(Answer(self._changes.popleft()[0].token, Refusal("busy", "another change waits")))
-        return out + self._go_on(now)
+        return out + self._go_on(now) + self._ingests.go_on(now)
 
     def lost(self) -> list[Any]:
         """The lead is lost: what waits may come to be or not."""
         tokens = (
             {one.token for one in self._waiting} | {ask.token for ask, _ in self._changes} | self._sent.keys()
-        )
+        ) | set(self._ingests.lost())
         self._waiting, self._sent, self._submitted = [], {}, None
         self._changes.clear()
         return [
@@ -314,14 +370,13 @@ class Desk:
         ]
 
 
+def _change_derived(token: int, spec: JobSpec) -> ChangeDerived:
+    assert spec.derived is not None, "a job without a plan is a derived one"
+    return ChangeDerived(token, spec.derived, spec.settings, _text(spec))
+
+
 def _text(spec: JobSpec) -> PlanText:
     return PlanText(spec.name, spec.sql, spec.parameters)
-
-
-def _unfit(spec: JobSpec) -> Refusal | None:
-    if spec.settings.partitions > 1:
-        return Refusal("invalid", "jobs have one partition so far", "partitions")
-    return None
 
 
 def _beginning(plan: Plan, from_us: int) -> tuple[int, int]:

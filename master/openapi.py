@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from job.settings import SQL_CHARS_MAX, Settings
-from master.openapi_schemas import SCHEMAS
+from master.openapi_schemas import EXAMPLES, SCHEMAS
 from master.problems import KINDS, MEDIA_TYPE
 from master.result_documents import STATUSES
 
@@ -23,8 +23,11 @@ def _query(name: str, schema: _Json, description: str) -> _Json:
     return {"name": name, "in": "query", "schema": schema, "description": description}
 
 
-def _path(name: str, description: str) -> _Json:
-    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}, "description": description}
+def _path(name: str, example: str, description: str) -> _Json:
+    text = {"type": "string"}
+    return {
+        "name": name, "in": "path", "required": True, "schema": text, "example": example, "description": description
+    }  # fmt: skip
 
 
 def _header(name: str, description: str, required: bool = False) -> _Json:
@@ -67,7 +70,7 @@ def _operation(
     if body:
         operation["requestBody"] = {
             "required": body_required,
-            "content": {body_type: {"schema": _ref(body)}},
+            "content": {body_type: {"schema": _ref(body), "example": EXAMPLES[body]}},
         }
     return operation
 
@@ -76,7 +79,7 @@ def _ok(schema: str, description: str = "as asked") -> _Json:
     return {"description": description, "content": _content(schema)}
 
 
-_REVISION = {"ETag": {"schema": {"type": "string"}, "description": "the revision, for If-Match"}}
+_REVISION = {"ETag": {"schema": {"type": "string"}, "description": "the revision of the job, for If-Match"}}
 
 
 def _job(description: str = "the job") -> _Json:
@@ -84,7 +87,7 @@ def _job(description: str = "the job") -> _Json:
 
 
 _TEXT = {"200": {"description": "as Prometheus reads it", "content": {"text/plain": {"schema": {"type": "string"}}}}}
-_NAME = _path("name", "of the job")
+_NAME = _path("name", "hot", "of the job")
 _IF_MATCH = _header("If-Match", 'the revision that is changed, as ETag had it ("3"), or *')
 _ROWS = _query("rows", {"type": "integer", "minimum": 0}, "so many rows of each window; default all")
 _STATUS = _query("status", {"enum": list(STATUSES)}, "only windows of this status")
@@ -156,6 +159,11 @@ def _job_paths() -> _Json:
                 parameters=kept,
             ),
         },
+    }
+
+
+def _job_action_paths() -> _Json:
+    return {
         "/v1/jobs/{name}/validate": {
             "post": _operation(
                 "What a PATCH with this body would make of the job",
@@ -180,7 +188,18 @@ def _job_paths() -> _Json:
                 *_OF_JOB,
                 body="Stop",
                 body_required=False,
-                parameters=kept,
+                parameters=(_NAME, _IF_MATCH),
+            )
+        },
+        "/v1/jobs/{name}/recover": {
+            "post": _operation(
+                "Let a job go on from the log of this node alone, when a majority of its members is lost for good",
+                {"200": _job()},
+                "media-type",
+                "too-large",
+                *_OF_JOB,
+                body="Confirm",
+                parameters=(_NAME,),
             )
         },
         "/v1/jobs/{name}/agents/{agent}/forget": {
@@ -190,7 +209,37 @@ def _job_paths() -> _Json:
                 "media-type",
                 "too-large",
                 *_OF_JOB,
-                parameters=(_NAME, _path("agent", "its name")),
+                parameters=(_NAME, _path("agent", "web1", "its name")),
+            )
+        },
+    }
+
+
+def _backfill_paths() -> _Json:
+    taken = {"200": _ok("Ingested", "all of them are committed and stored")}
+    return {
+        "/v1/jobs/{name}/backfill": {
+            "post": _operation(
+                "What a backfill has to compute; nothing is kept",
+                {"200": _ok("BackfillScope")},
+                "media-type",
+                "too-large",
+                *_OF_JOB,
+                body="Backfill",
+                body_required=False,
+                parameters=(_NAME,),
+            )
+        },
+        "/v1/jobs/{name}/backfill/windows": {
+            "put": _operation(
+                "Windows that were computed elsewhere, a JSON document each line; the same once more changes nothing",
+                taken,
+                "media-type",
+                "too-large",
+                *_OF_JOB,
+                body="GivenWindow",
+                body_type="application/x-ndjson",
+                parameters=(_NAME,),
             )
         },
     }
@@ -203,7 +252,7 @@ def _result_paths() -> _Json:
         _query("to", _TIME, "windows that start before"),
         _query("limit", {"type": "integer", "minimum": 1, "maximum": 1000}, "windows of a page; default 100"),
         _STATUS,
-        _query("all", {"type": "boolean"}, "all revisions of a window, not the latest alone"),
+        _query("all", {"type": "boolean"}, "all editions of a window, not the latest alone"),
         _query("after", {"type": "string"}, "`next` of the page before"),
         _ROWS,
         _query("format", {"enum": ["json", "ndjson", "csv", "arrow"]}, "instead of Accept"),
@@ -274,7 +323,7 @@ def _fleet_paths() -> _Json:
                 "A node, from itself",
                 {"200": _ok("Node")},
                 *_OF_JOB,
-                parameters=(_path("node", "its name, address or id, or self"),),
+                parameters=(_path("node", "self", "its name, address or id, or self"),),
             )
         },
         "/v1/sources": {"get": _operation("What jobs may ask of", {"200": _ok("Sources")})},
@@ -284,7 +333,14 @@ def _fleet_paths() -> _Json:
                 "What the type of a problem means",
                 {"200": _ok("ProblemKind")},
                 "not-found",
-                parameters=(_path("kind", "the last part of the type"),),
+                parameters=(_path("kind", "stale", "the last part of the type"),),
+            )
+        },
+        "/-/reload": {
+            "post": _operation(
+                "Read the configuration of this node again, as SIGHUP does",
+                {"200": _ok("Reloaded", "it is in force, but for what takes a restart")},
+                "configuration",
             )
         },
         "/metrics": {"get": _operation("Counters of this node", _TEXT)},
@@ -311,7 +367,9 @@ def openapi() -> _Json:
             "description": f"Jobs over the logs of a fleet. Any node answers. Queries: at most {SQL_CHARS_MAX} characters.",
         },
         "security": [{"token": []}],
-        "paths": {**_jobs_paths(), **_job_paths(), **_result_paths(), **_fleet_paths()},
+        "paths": {
+            **_jobs_paths(), **_job_paths(), **_job_action_paths(), **_backfill_paths(), **_result_paths(), **_fleet_paths()
+        },
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             "schemas": schemas,

@@ -11,9 +11,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from job.derived import Derived
 from job.plan import Plan
 from job.settings import JobSpec
 from srt.automaton import Ref
+
+LIVE, BACKFILL = "live", "backfill"
+"""Where a result comes from."""
 
 
 class Ask(NamedTuple):
@@ -34,12 +38,16 @@ class Answer(NamedTuple):
 
 class Refusal(msgspec.Struct, frozen=True):
     """Why a request is not done. kind: `elsewhere` (`master` leads), `unknown` (no such job), `exists` (another job has the
-    name), `stale` (another revision is the current one), `invalid` (`field` is wrong), `busy` (try again)."""
+    name), `stale` (another revision is the current one), `invalid` (`field` is wrong),
+    `leaderless` (most members of its group do not answer), `electing` (they do, and elect a leader), `busy` (try again),
+    `overloaded` (the same, but later)."""
 
     kind: str
     detail: str
     field: str = ""
     master: Ref | None = None
+    line: int = 0
+    """Of the body, from 1: what is wrong stands there."""
 
 
 # Requests. Those that make or change a job are answered by its `JobView`, once they are durable; RemoveJob by the last one.
@@ -53,14 +61,15 @@ class SubmitJob(NamedTuple):
     """Make a job, at the node closest to its key. The same once more is no error. Answered when it is durable."""
 
     spec: JobSpec
-    plan: Plan
+    plan: Plan | None
+    """None: of a derived job."""
 
 
 class ChangeJob(NamedTuple):
     """A new revision. `start_us` None: as soon as no line that was read is before it; the past: back to the horizon."""
 
     spec: JobSpec
-    plan: Plan
+    plan: Plan | None
     expected_revision: int
     """Refused as stale if another is the current one; 0: whichever is."""
     start_us: int | None = None
@@ -82,10 +91,39 @@ class ForgetAgent(NamedTuple):
     name: str
 
 
+class RecoverJob(NamedTuple):
+    """Asked of one member: it goes on alone from its log, under a new lineage. What only the others had is lost for good."""
+
+
 class NoteDelivered(NamedTuple):
     """The job's webhook has got all results up to that index of its log: another master goes on behind it."""
 
     upto: int
+
+
+class GivenWindow(NamedTuple):
+    """A window that was computed elsewhere, with sound values (master/given_windows.py)."""
+
+    line: int
+    """Of the request's body, from 1."""
+    start_us: int | None
+    """None: the endless one."""
+    end_us: int | None
+    revision: int
+    columns: tuple[ResultColumn, ...]
+    lines: int
+    rows: int
+    packed: bytes
+    """As ResultRecord has them."""
+    digest: bytes
+    """Of columns and rows."""
+
+
+class IngestWindows(NamedTuple):
+    """Windows that were computed elsewhere become results of the job: an `IngestView`, once they are committed and stored
+    here. Some of them may be even if the answer is `busy`; the same once more is no error."""
+
+    windows: tuple[GivenWindow, ...]
 
 
 class DescribeJob(NamedTuple):
@@ -115,7 +153,8 @@ class RevisionView(msgspec.Struct, frozen=True):
     sql: str
     settings: dict[str, Any]
     """`Settings.shown()`."""
-    plan: Plan
+    plan: Plan | None
+    """None: of a derived job."""
     start_us: int | None
     """It owns windows from here on; None: all."""
     made_us: int
@@ -127,7 +166,8 @@ class RevisionView(msgspec.Struct, frozen=True):
 
 
 class Coverage(msgspec.Struct, frozen=True):
-    """What a job's answers rest on. Counters are since the job began."""
+    """What a job's answers rest on: of the streams that feed the window's revision (of a job: its last one), since these
+    began. lines = rows + filtered + rejected + late + outside, but for late lines of streams that were closed meanwhile."""
 
     agents: int
     missing: tuple[str, ...]
@@ -138,6 +178,21 @@ class Coverage(msgspec.Struct, frozen=True):
     late: int
     lost_bytes: int
     shed: int
+    outside: int = 0
+    """Lines in no window of the revision, for their time belongs to another one or is before the job's begin."""
+
+
+class Rates(msgspec.Struct, frozen=True):
+    """What a job did a second, over `over_s` up to its last commit. Lines are those of the streams that `Coverage` counts;
+    None: nothing is read for it, its windows are computed elsewhere. A line that is late counts as parsed, too."""
+
+    over_s: float
+    results: float
+    """Published, each edition of a window by itself."""
+    lines: float | None = None
+    parsed: float | None = None
+    rejected: float | None = None
+    late: float | None = None
 
 
 class JobView(msgspec.Struct, frozen=True):
@@ -160,6 +215,26 @@ class JobView(msgspec.Struct, frozen=True):
     """Results published since the job began."""
     delivered: int = 0
     """Index up to which its webhook has got the results."""
+    boundary_us: int | None = None
+    """Windows that start here or later are live; those before may be ingested. None: none may, or all (`derived`)."""
+    derived: Derived | None = None
+    """It has no plan then."""
+    waits_for: tuple[tuple[str, int], ...] = ()
+    """Agents that hold windows up, and how far each of them is, in microseconds: they are behind the one that is furthest by
+    more than `deadline`, and by more than `delay`, `idle` and `emit` explain. The one that is least far first."""
+    rates: Rates | None = None
+    """None: its leader knows too little yet."""
+
+
+class IngestView(msgspec.Struct, frozen=True):
+    """What became of windows that were given."""
+
+    stored: int
+    """For the first time."""
+    same: int
+    """They were there, with the same columns and rows."""
+    replaced: int
+    """They were there otherwise: each has a further edition."""
 
 
 class VertexView(msgspec.Struct, frozen=True):
@@ -225,6 +300,10 @@ class ResultRecord(msgspec.Struct, frozen=True, array_like=True):
     rows: int
     packed: bytes
     """zstd of JSON: an array of rows, each an array of values as docs/CLI.md writes them in JSON."""
+    origin: str = LIVE
+    """live, or backfill: computed elsewhere."""
+    digest: bytes = b""
+    """Of columns and rows, where it was given."""
 
     @property
     def place(self) -> Place:

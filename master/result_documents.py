@@ -58,6 +58,7 @@ def record_json(record: ResultRecord, rows_max: int | None = None) -> bytes:
         "lines": record.lines,
         "coverage": coverage_document(record.coverage),
         "columns": [{"name": column.name, "type": column.type} for column in record.columns],
+        "origin": record.origin,
         "row_count": record.rows,
         "rows": rows,
     }

@@ -124,7 +124,18 @@ def read_results(store: RangeStore, ask: ReadResults) -> ResultsRead:
         next((value for _, value in store.scan(STORE, name, name + b"\0", 1)), b"")
         for name in (marker_key(ask.key), ladder_key(ask.key))
     )
-    return ResultsRead(ask.token, tuple(found), more, marker, ladder)
+    latest = tuple(_last_edition(store, ask.key, *window) for window in ask.windows)
+    return ResultsRead(ask.token, tuple(found), more, marker, ladder, latest)
+
+
+def _last_edition(
+    store: RangeStore, key: bytes, start_us: int | None, end_us: int | None
+) -> tuple[int, bytes]:
+    first = record_key(key, Place(start_us, end_us, _EDITION_MAX))
+    for _, encoded in store.scan(STORE, first, record_key(key, Place(start_us, end_us, 0)) + b"\0", 1):
+        record = _RECORD.decode(encoded)
+        return record.edition, record.digest
+    return 0, b""
 
 
 def _since(store: RangeStore, key: bytes, index: int) -> Iterator[tuple[int, bytes]]:
@@ -211,6 +222,18 @@ class StoredResults:
                 break
             last = some[-1][0]
         return found[:limit]
+
+    def newest(self, key: bytes, status: str) -> ResultRecord | None:
+        """O(windows that start later and have none of that status)."""
+        table = key + b"t"
+        last = table + b"\xff" * 21
+        while some := self._store.scan(STORE, table, last, 1, reverse=True):
+            window = some[0][0][: len(table) + 16]
+            found = self._latest(window, status)
+            if found:
+                return found[0]
+            last = window
+        return None
 
     def since(self, key: bytes, index: int, limit: int) -> list[ResultRecord]:
         found: list[ResultRecord] = []

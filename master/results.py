@@ -16,7 +16,7 @@ import msgspec
 
 from job.plan_book import NEVER_US
 from job.settings import Settings
-from master.committed import WindowPublished
+from master.committed_parts import Published
 from master.entries import TENTATIVE
 from master.group_messages import AskResults, ResultsPart
 from master.job_events import Finish, Finished, ReadResults, ResultsRead, ResultsStored
@@ -65,6 +65,8 @@ class ResultsOptions:
     """Windows that wait to be finished, before nothing more is published."""
     part_bytes: int = 1 << 20
     """Of a message with results."""
+    record_bytes_max: int = 1 << 30
+    """Of a result that another member sends in parts."""
     reads_max: int = 16
     """Requests of other members under way."""
     retry_s: float = 1.0
@@ -79,7 +81,9 @@ class Results:
         """All results up to here are stored, and were not let go but by retention."""
         self.to = 0
         """Above `through`: those between may be lacking."""
-        self._queue: deque[WindowPublished] = deque()
+        self._newest = 0
+        """Stored here; with `to` before it also all between the two."""
+        self._queue: deque[Published] = deque()
         self._task: Finish | None = None
         self._handed = False
         self._records: deque[tuple[int, list[Put | Delete]]] = deque()
@@ -143,7 +147,8 @@ class Results:
         self._now, self._out = now, []
         self._queue.clear()
         self._task, self._handed, self._asked, self._parts = None, False, None, []
-        self.through = self.to = 0
+        self._boot_read = None  # its answer tells of what is gone now
+        self.through = self.to = self._newest = 0
         self._ladder = []
         self._tentative.clear()
         self._writing = [(0, changes) for _, changes in self._writing]  # stored before it is removed
@@ -152,11 +157,15 @@ class Results:
         self._write()
         return self._out
 
-    def published(self, windows: Sequence[WindowPublished], now: Instant) -> list[Any]:
+    def published(self, windows: Sequence[Published], now: Instant) -> list[Any]:
         self._now, self._out = now, []
         self._queue.extend(windows)
         self._next()
         return self._out
+
+    def stores(self, index: int) -> bool:
+        """Whether all results up to there are stored here, but for those that were kept long enough."""
+        return not self.lacking and self.through >= index
 
     def handle(
         self, event: Any, now: Instant, peers: Sequence[Ref], settings: Settings, size_us: int
@@ -194,8 +203,12 @@ class Results:
     # finishing, in order
 
     def _next(self) -> None:
-        if self._task is None and self._queue:
+        while self._task is None and self._queue:
             window = self._queue.popleft()
+            if isinstance(window, ResultRecord):  # it was computed elsewhere
+                self._add(window.index, window, _encode(window))
+                self._write()
+                continue
             endless = window.end_us == NEVER_US
             owner = window.revision
             self._token += 1
@@ -217,11 +230,13 @@ class Results:
             self._handed, self._retry_at = False, self._now.s + self.options.retry_s
             return
         index, self._task = self._task.log_index, None
-        record = _RECORD.decode(event.record)
-        self._climb(record)
-        self._records.append((index, [*self._superseded(record), *puts(self.key, record, event.record)]))
+        self._add(index, _RECORD.decode(event.record), event.record)
         self._write()
         self._next()
+
+    def _add(self, index: int, record: ResultRecord, encoded: bytes) -> None:
+        self._climb(record)
+        self._records.append((index, [*self._superseded(record), *puts(self.key, record, encoded)]))
 
     def _superseded(self, record: ResultRecord) -> list[Delete]:
         """A window that is not final is published at every emit; only the last of those is kept."""
@@ -241,8 +256,8 @@ class Results:
         self._write()
 
     def _write(self) -> None:
-        if self._write_token is not None or self._retry_at < NEVER:
-            return
+        if self._write_token is not None or self._retry_at < NEVER or self._boot_read is not None:
+            return  # before it is read how far the store goes nothing may be noted of that
         if not self._writing:
             self._writing = list(self._records)
             self._records.clear()
@@ -267,14 +282,20 @@ class Results:
             return
         self._write_token = None
         newest = max(index for index, _ in self._writing)
+        self._newest = max(self._newest, newest)
         was = self.lacking
         self.through = self._through()
         self._writing = []
-        if was and not self.lacking:
-            self.through = self.to = max(self.through, newest)
+        if was:
+            self._go_through()
         if newest:
             self._out.append(ResultsStored(self.key, newest))
         self._write()
+
+    def _go_through(self) -> None:
+        """If nothing is lacking any more, nothing is up to the newest."""
+        if not self.lacking:
+            self.through = self.to = max(self.through, self._newest)
 
     # what is lacking
 
@@ -296,7 +317,11 @@ class Results:
     def _take(self, message: ResultsPart) -> None:
         self._ask_at = self._now.s + self.options.retry_s
         if message.parts > 1:
-            self._parts = [*self._parts[: message.part], *message.records]
+            del self._parts[message.part :]
+            self._parts += message.records
+            if sum(map(len, self._parts)) > self.options.record_bytes_max:
+                self._parts = []  # somebody else is asked next
+                return
             if len(self._parts) == message.part + 1 and len(self._parts) < message.parts:
                 self._ask_for(len(self._parts))
                 return
@@ -324,6 +349,7 @@ class Results:
             self.through = max(self.through, min(marker_of(event.marker).through, self.to))
             self._ladder = [*(_LADDER.decode(event.ladder) if event.ladder else []), *self._ladder]
             self._ask_at = self._now.s
+            self._write()
             return
         asker = self._reads.pop(event.token, None)
         if asker is None:

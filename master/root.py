@@ -13,6 +13,7 @@ import msgspec
 
 from cbt.budget import Budget
 from cbt.options import Options as TreeOptions
+from job.derived import Derived
 from job.errors import JobError
 from job.panes import StateShape
 from job.plan import Plan
@@ -21,10 +22,12 @@ from job.settings import Settings
 from master.committed import Committed
 from master.entries import (
     Delivered,
+    DerivedEntry,
     Drain,
     Era,
     Forget,
     FrameEntry,
+    Ingest,
     Part,
     PlanEntry,
     PlanText,
@@ -41,14 +44,11 @@ from srt.automaton import Instant, Received, Ref, Send, Wake
 from srt.content import Content
 from srt.errors import ContentError
 from srt.frame_messages import (
-    HISTORY,
-    LIVE,
     Ack,
     Frame,
     Nack,
     News,
     Refused,
-    StreamId,
     Sync,
     SyncAnswer,
     SyncRequest,
@@ -69,6 +69,21 @@ class ChangePlan(NamedTuple):
     text: PlanText = PlanText()
     read_us: int = ALWAYS
     """With an endless window and `since`: what was logged from about then on counts, too."""
+
+
+class ChangeDerived(NamedTuple):
+    """Event: a user wants a derived job, or other settings for it. Answered by a `PlanAnswer`."""
+
+    token: int
+    derived: Derived
+    settings: Settings = Settings()
+    text: PlanText = PlanText()
+
+
+class AppendIngests(NamedTuple):
+    """Event: windows that were computed elsewhere, judged; one group commit."""
+
+    entries: tuple[Ingest, ...]
 
 
 class ForgetAgent(NamedTuple):
@@ -138,7 +153,7 @@ class RootCounters:
 
 
 class Root:
-    """The judge of one job and partition, on every member of its group; it acts while it leads."""
+    """The judge of one job, on every member of its group; it acts while it leads."""
 
     def __init__(
         self,
@@ -198,6 +213,10 @@ class Root:
             return self._receive(event.sender, event.message, now)
         if isinstance(event, ChangePlan):
             return self._want(event, now)
+        if isinstance(event, ChangeDerived):
+            return self._derive(event, now)
+        if isinstance(event, AppendIngests):
+            self._tail.open.entries += event.entries
         if isinstance(event, ForgetAgent) and self.committed.roster.get(event.agent):
             self._tail.open.entries.append(Forget(event.agent))
         if isinstance(event, DrainJob) and not self.committed.draining:
@@ -214,6 +233,11 @@ class Root:
     def changing(self) -> bool:
         """A change of the plan is on its way, or waits."""
         return self._changing is not None or self._wanted is not None
+
+    @property
+    def ingesting(self) -> bool:
+        """Windows that were computed elsewhere are on their way into the log."""
+        return self._tail.has(Ingest)
 
     def hold_windows(self, held: bool) -> None:
         """Publishes nothing while that is so."""
@@ -247,7 +271,7 @@ class Root:
 
     def _lead(self, event: Leading, now: Instant) -> list[Any]:
         self._follow()
-        self.leading, self.epoch, self.history = True, event.epoch, event.lineage.history
+        self.leading, self.epoch, self.history = True, event.epoch, event.lineage.number
         self._finality.lead(now.s)
         state = self.committed
         if state.history not in (0, self.history):
@@ -394,9 +418,12 @@ class Root:
         problem = "the job is stopped" if self.committed.stopped else self._other_user(request)
         if not problem and stream.revision not in self.committed.book.feeds:
             problem = f"revision {stream.revision} is closed"
+        partitions = self.committed.book.partitions(stream.revision)
+        if not problem and stream.partition >= partitions:
+            problem = f"revision {stream.revision} has {partitions} partitions, none of number {stream.partition}"
         state = None if problem else self._tail.stream(stream)
         if state is None and not problem:
-            if stream.lane != LIVE:
+            if not stream.is_live:
                 problem = "there is no history lane"
             else:
                 self._tail.register(
@@ -405,7 +432,7 @@ class Root:
                 state = self._tail.stream(stream)
         if state is None:
             return SyncAnswer(stream, request.nonce, 0, 0, -1, False, problem)
-        split = self._tail.stream(StreamId(stream.revision, stream.agent, HISTORY)) is not None
+        split = self._tail.stream(stream.history) is not None
         return SyncAnswer(stream, request.nonce, state.next, state.start, state.end, split)
 
     def _other_user(self, request: SyncRequest) -> str:
@@ -449,6 +476,18 @@ class Root:
         self._append_plan(revision, change.token, change.text, now)
         return []
 
+    def _derive(self, change: ChangeDerived, now: Instant) -> list[Any]:
+        known = self.committed.derived
+        if self._changing is not None or self.committed.book.revisions:
+            return [PlanAnswer(change.token, 0, "another change is on its way; ask again", BUSY)]
+        number = known[-1].number + 1 if known else 1
+        self._changing = (number, change.token)
+        made = msgspec.structs.replace(change.text, made_us=now.wall_us)
+        self._tail.open.entries.append(
+            DerivedEntry(number, change.derived, change.settings, made, self.history)
+        )
+        return []
+
     def _append_plan(
         self, revision: Revision, token: int, text: PlanText, now: Instant, failed: int = 0, problem: str = ""
     ) -> None:
@@ -474,11 +513,11 @@ class Root:
     def _plan_settled(self, now: Instant) -> list[Any]:
         """A group is committed: answers whoever waited for a revision in it, and goes on with the next."""
         effects: list[Any] = []
-        waits = any(isinstance(one, PlanEntry) for one in self._tail.open.entries)
+        waits = any(isinstance(one, PlanEntry | DerivedEntry) for one in self._tail.open.entries)
         if self._changing is not None and not waits:
             revision, token = self._changing
             self._changing = None
-            there = self.committed.book.revision(revision) is not None
+            there = self.committed.has_revision(revision)
             if token >= 0:
                 problem = "" if there else "the windows it was to own were closed meanwhile"
                 effects.append(PlanAnswer(token, revision, problem, "" if there else BUSY))

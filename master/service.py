@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -31,6 +31,8 @@ class JobNotice(msgspec.Struct, frozen=True, array_like=True):
     revision: int
     created_us: int
     changed_us: int
+    trees: int = 1
+    """One per partition, of the revision with the most."""
 
 
 class NodeNotice(msgspec.Struct, frozen=True, array_like=True):
@@ -45,6 +47,37 @@ class NodeNotice(msgspec.Struct, frozen=True, array_like=True):
     told_us: int
     sources: tuple[str, ...] = ()
     left: bool = False
+
+
+class Reloaded(NamedTuple):
+    """What a configuration that was read again has changed. Keys as operators write them, such as `node.log_level` or, of a
+    source by its name, `sources.access.paths`."""
+
+    config: str
+    """Digest of the configuration in force."""
+    changed: tuple[str, ...]
+    """In force now."""
+    restart: tuple[str, ...]
+    """These differ, too, and wait for a restart."""
+
+
+class ConfigMistake(NamedTuple):
+    """One thing that is wrong with a configuration file."""
+
+    key: str
+    """Empty: the whole file."""
+    problem: str
+    file: str
+    line: int | None
+    advice: str
+
+
+class NotReloaded(Exception):  # noqa: N818 - an answer, no error of ours
+    """The configuration is no good; that in force stays."""
+
+    def __init__(self, mistakes: Sequence[ConfigMistake]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__("; ".join(f"{one.key}: {one.problem}" if one.key else one.problem for one in mistakes))
 
 
 class ResultReader(Protocol):
@@ -64,6 +97,11 @@ class ResultReader(Protocol):
         """Windows that start in [from, to), in order of time: the latest edition of each if it has the `status`, or with
         `editions` all that have it. `after` is the `place` of the last record of the page before. The endless window
         counts as one that starts at 0."""
+        ...
+
+    def newest(self, key: bytes, status: str) -> ResultRecord | None:
+        """The window that starts last of those that have an edition of that status: its latest such one. Of what is
+        ingested that is seldom what came last."""
         ...
 
     def since(self, key: bytes, index: int, limit: int) -> Sequence[ResultRecord]:
@@ -104,6 +142,10 @@ class NodeService(Protocol):
     def nodes(self) -> Sequence[NodeNotice]: ...
     def schemas(self) -> dict[str, Schema]:
         """The sources of the fleet: for each name the fields that its agents' formats have."""
+        ...
+
+    async def reload(self) -> Reloaded:
+        """Reads the configuration of this node again, as SIGHUP does. Raises NotReloaded."""
         ...
 
     def metrics(self) -> str:

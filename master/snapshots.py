@@ -8,10 +8,13 @@ import msgspec
 
 from cbt.budget import Budget
 from cbt.options import Options as TreeOptions
-from job.plan_book import PlanBook, Revision
-from master.committed import RUN_BYTES_MAX, Committed, StreamState, WindowState
-from master.entries import PlanText
+from job.plan_book import NEVER_US, PlanBook, Revision
+from master.committed import RUN_BYTES_MAX, Committed
+from master.committed_parts import Dropped, StreamState, WindowState
+from master.entries import DerivedEntry, PlanText
 from master.errors import EntryError
+from master.ingested import Ingested
+from master.open_windows import OpenWindows
 from srt.content import chunked
 from srt.frame_messages import Counters, PaneLines, PaneRun, StreamId
 
@@ -44,6 +47,11 @@ class _Head(msgspec.Struct, array_like=True):
     editions: int
     filled_us: int
     empty_row: int
+    derived: tuple[DerivedEntry, ...] = ()
+    boundary_us: int | None = None
+    """None in a snapshot of a version that knew of none."""
+    ingested: Ingested = Ingested()
+    dropped: dict[int, Dropped] = {}
 
 
 def snapshot(state: Committed) -> Iterator[bytes]:
@@ -74,6 +82,10 @@ def snapshot(state: Committed) -> Iterator[bytes]:
         state.editions,
         state.filled_us,
         state.empty_row,
+        state.derived,
+        state.boundary_us,
+        state.ingested,
+        state.dropped,
     )
     yield msgspec.msgpack.encode(head)
     for part in chunked(state.content.runs()):
@@ -94,14 +106,16 @@ def restored(parts: Iterable[bytes], budget: Budget, tree_options: TreeOptions |
     made.past, made.streams = head.past, dict(head.streams)
     made.roster = {agent: on for agent, on, _ in head.roster}
     made.names = {agent: name for agent, _, name in head.roster}
-    made.windows = {(start, end): window for start, end, window in head.windows}
+    made.windows = OpenWindows({(start, end): window for start, end, window in head.windows})
     made.counts.late, made.counts.outside = head.late, head.outside
     made.closed, made.draining = head.closed, head.draining
-    made.totals = sum((state.counters for _, state in head.streams), head.closed)
     made.texts, made.problems = head.texts, head.problems
     made.stopped, made.removed = head.stopped, head.removed
     made.created_us, made.changed_us = head.created_us, head.changed_us
     made.era, made.history = head.era, head.history
     made.delivered, made.published, made.editions = head.delivered, head.published, head.editions
     made.filled_us, made.empty_row = head.filled_us, head.empty_row
+    made.derived, made.ingested, made.dropped = head.derived, head.ingested, head.dropped
+    starts = [revision.start_us for revision in (*head.past, *head.book.revisions)]
+    made.boundary_us = min(starts, default=NEVER_US) if head.boundary_us is None else head.boundary_us
     return made

@@ -12,7 +12,7 @@ from job.explain import SLOW_MARK, duration, explain
 from job.plan import Plan, Schema
 from job.settings import JobSpec
 from job.sql import compile_sql
-from master.job_views import columns_document, innermost
+from master.job_views import columns_document, derived_document, innermost
 from master.problems import Problem, problem_of_job
 
 
@@ -64,6 +64,13 @@ def plan_document(spec: JobSpec, plan: Plan) -> dict[str, Any]:
     }
 
 
+def derived_job_document(spec: JobSpec) -> dict[str, Any]:
+    """What a job without a plan would be."""
+    assert spec.derived is not None, "it has no plan"
+    columns = derived_document(spec.derived)["columns"]
+    return {"valid": True, "columns": columns, "settings": spec.settings.shown(), "warnings": [], "errors": []}
+
+
 def problem_document(problem: Problem, sql: object) -> dict[str, Any]:
     """Why there is no such plan."""
     error: dict[str, Any] = {
@@ -104,5 +111,5 @@ def warnings(spec: JobSpec, plan: Plan) -> list[str]:
     if settings.lateness_us > settings.retain_us:
         found.append("Late lines are waited for longer than results are kept: lateness is above retain.")
     if SLOW_MARK in explain(plan):
-        found.append("Functions marked [slow] run outside the kernels, once per distinct value.")
+        found.append("Some functions run outside the kernels, once per distinct value: the plan marks them [slow].")
     return found

@@ -49,7 +49,7 @@ class Stages:
         if self._inner is None or self._phase is None:
             return store
         for part in self._inner._unordered(store):
-            self._phase.process(_fields(part), part.rows)
+            self._phase.process(fields_of(part), part.rows)
         return self._phase.store
 
     @property
@@ -61,7 +61,7 @@ class Stages:
         """One window as it stands, while the panes of `store` still grow. Outer plans see the rows of this window alone."""
         if self._inner is None:
             return self._finisher.finish_window(store, start_us)
-        (above,) = self._finisher.finish(self._reduced_window(store, start_us))
+        (above,) = self._finisher.finish(self.reduced_window(store, start_us))
         window = self.source.window
         end_us = None if start_us is None or window is None else start_us + window.size_us
         return above._replace(start_us=start_us, end_us=end_us)
@@ -69,13 +69,14 @@ class Stages:
     def _unordered_window(self, store: PaneStore, start_us: int | None) -> Iterator[FinishedWindow]:
         if self._inner is None:
             return self._finisher.unordered(store, start_us)
-        return self._finisher.all_unordered(self._reduced_window(store, start_us))
+        return self._finisher.all_unordered(self.reduced_window(store, start_us))
 
-    def _reduced_window(self, store: PaneStore, start_us: int | None) -> PaneStore:
+    def reduced_window(self, store: PaneStore, start_us: int | None) -> PaneStore:
+        """The panes that the outermost of several plans makes of one window of the log."""
         assert self._inner is not None
         phase = RowPhase(self.plan, self._memory)
         for part in self._inner._unordered_window(store, start_us):
-            phase.process(_fields(part), part.rows)
+            phase.process(fields_of(part), part.rows)
         return phase.store
 
     def release_before(self, start_us: int) -> None:
@@ -103,7 +104,8 @@ class Stages:
         return (0 if self._inner is None else self._inner.overflow) + self._finisher.overflow
 
 
-def _fields(window: FinishedWindow) -> dict[str, Column]:
+def fields_of(window: FinishedWindow) -> dict[str, Column]:
+    """The rows of a window as the plan above reads them: columns by field name."""
     fields: dict[str, Column] = {}
     for output in window.columns:
         if output.type.kind is Kind.WINDOW:

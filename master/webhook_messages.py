@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from master.requests import JobView, ResultRecord
+from master.requests import BACKFILL, JobView, ResultRecord
 from master.result_documents import record_json
 
 ROWS_MAX = 1000
@@ -32,7 +32,9 @@ def _webhook(view: JobView, revision: int) -> str:
 
 def is_due(view: JobView, record: ResultRecord) -> bool:
     """Whether a result is one to send: final, with rows, of a revision that had a webhook. A job that gets one by a change
-    does not send what came before."""
+    does not send what came before, nor does a backfill: nobody is to be woken for last month."""
+    if record.origin == BACKFILL and view.derived is None:
+        return False
     return record.status == "final" and record.rows > 0 and bool(_webhook(view, record.plan))
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from cython_ext.column import Selection
-from job.types import Kind
+from job.times import time_of
+from job.types import Kind, Type
 from master.windows import FinishedColumn, FinishedWindow
 
 SLICE_ROWS = 16_384
 """Rows of a window that are turned into Python objects at once."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Window(NamedTuple):
@@ -41,7 +42,7 @@ def values(column: FinishedColumn, rows: int) -> Iterable[Any]:
     kind, parts = column.type.kind, column.columns
     if kind is Kind.WINDOW:
         starts, ends = (map(time_of, part.to_list()) for part in parts)
-        return (Window(start, end) for start, end in zip(starts, ends, strict=True))  # type: ignore[arg-type]
+        return (Window(start, end) for start, end in zip(starts, ends, strict=True))
     if kind is Kind.ARRAY:
         elements = zip(*(part.to_list() for part in parts), strict=True)
         return (None if all(value is None for value in element) else list(element) for element in elements)
@@ -52,11 +53,28 @@ def values(column: FinishedColumn, rows: int) -> Iterable[Any]:
     return parts[0].to_list(column.type.scale if kind is Kind.DECIMAL else -1)
 
 
-def time_of(micros: int | None) -> datetime | None:
-    """Microseconds since 1970 as a datetime in UTC; what lies outside the years 1 to 9999 as the nearest there is."""
-    if micros is None:
-        return None
-    try:
-        return _EPOCH + timedelta(microseconds=micros)
-    except OverflowError:
-        return datetime.max.replace(tzinfo=UTC) if micros > 0 else datetime.min.replace(tzinfo=UTC)
+# values as docs/CLI.md writes them in JSON
+
+
+def window_of(value: Mapping[str, str]) -> Window:
+    """Raises KeyError, ValueError, TypeError for what is none."""
+    return Window(datetime.fromisoformat(value["start"]), datetime.fromisoformat(value["end"]))
+
+
+def _array(value: Sequence[Any]) -> list[float | None]:
+    return [None if item is None else float(item) for item in value]
+
+
+_FROM_JSON: dict[Kind, Callable[[Any], Any]] = {
+    Kind.DECIMAL: Decimal,
+    Kind.DOUBLE: float,
+    Kind.TIMESTAMP: datetime.fromisoformat,
+    Kind.WINDOW: window_of,
+    Kind.ARRAY: _array,
+}
+
+
+def from_json(type: Type) -> Callable[[Any], Any] | None:
+    """What makes a value of that type of what JSON has, unless that is null; None: it is the value. Raises ValueError,
+    TypeError, KeyError for what is none."""
+    return _FROM_JSON.get(type.kind)

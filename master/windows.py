@@ -28,7 +28,7 @@ from job.plan import (
 )
 from job.types import Kind, Type
 from job.window import window_starts
-from master.kept_rows import KeptRows, RowOrder
+from master.kept_rows import Columns, KeptRows, RowOrder
 
 _ORDER = "order{}"
 """The name of an ORDER BY term that has to be computed."""
@@ -82,7 +82,12 @@ class WindowFinisher:
     def eval_errors(self) -> int:
         """Result expressions that failed and became NULL."""
         having = 0 if self._having is None else self._having.eval_errors
-        return having + self._order.eval_errors + self._outputs.eval_errors
+        return having + self._order.eval_errors + self.output_errors
+
+    @property
+    def output_errors(self) -> int:
+        """Of these the outputs."""
+        return self._outputs.eval_errors
 
     def finish(self, store: PaneStore) -> Iterator[FinishedWindow]:
         """The finished windows of `store`, oldest first; windows without rows are left out. Uses up the panes."""
@@ -97,15 +102,45 @@ class WindowFinisher:
         Panes may go on growing, unless `is_last`: then those that belong to this window alone may be left empty. Raises
         MemoryCapError when its rows do not fit under the cap beside the groups.
         """
+        groups = self._group_rows(store, start_us, is_last)
+        return self.finish_rows(groups, start_us, store.memory.hold())
+
+    def finish_rows(
+        self, batches: Iterable[tuple[Columns, int]], start_us: int | None, holding: Holding
+    ) -> FinishedWindow:
+        """The window that starts at `start_us` from groups that pass HAVING, in any order: batches, at least one, of the
+        columns that `best_rows` gives and how many rows they have. Raises MemoryCapError as `finish_window`."""
+        columns, rows = self._best(batches, start_us, self._kept, holding)
+        return self._finished(columns, rows, start_us, holding)
+
+    def best_rows(
+        self, store: PaneStore, start_us: int | None, is_last: bool = False
+    ) -> Iterator[tuple[Columns, int]]:
+        """The groups of a window that may be in its result, for `finish_rows` of another finisher that gets those of other
+        hash ranges, too: what passes HAVING and, with LIMIT, is among the best here. At least one batch; the columns are all
+        keys and aggregates by their result-phase names."""
+        groups = self._group_rows(store, start_us, is_last)
+        names = {name for name, _ in result_columns(self.plan)}
+        if self.plan.limit is None:
+            for columns, rows in groups:
+                yield {name: columns[name] for name in names}, rows
+            return
         holding = store.memory.hold()
+        columns, rows = self._best(groups, start_us, names | {*self._row_order.names}, holding)
+        yield {name: columns[name] for name in names}, rows
+
+    def _best(
+        self, batches: Iterable[tuple[Columns, int]], start_us: int | None, names: set[str], holding: Holding
+    ) -> tuple[Columns, int]:
+        """The rows that LIMIT leaves, in order, with the columns `names`."""
         kept = KeptRows(self._row_order, self.plan.limit, holding)
-        for columns, rows in self._group_rows(store, start_us, is_last):
+        for columns, rows in batches:
             if self._evaluated:
+                columns |= self._edges(start_us, rows)
                 for i, term in zip(self._evaluated, self._order.run(columns, rows), strict=True):
                     columns[_ORDER.format(i)] = term
-            kept.add({name: columns[name] for name in self._kept}, rows)
-        columns, rows = kept.finish()
-        return self._finished(columns, rows, start_us, holding)
+            kept.add({name: columns[name] for name in names}, rows)
+        return kept.finish()
 
     def unordered(
         self, store: PaneStore, start_us: int | None, is_last: bool = False
@@ -162,9 +197,8 @@ class WindowFinisher:
             self.overflow += groups.overflow
             self.groups += groups.rows
             columns, rows = groups.columns, groups.rows
-            if self._having is not None or self._evaluated:
-                columns |= self._edges(start, rows)
             if self._having is not None:
+                columns |= self._edges(start, rows)
                 chosen = self._having.run(columns, rows)[0].selection()
                 columns, rows = {name: column.take(chosen) for name, column in columns.items()}, len(chosen)
             yield columns, rows
@@ -191,6 +225,12 @@ class WindowFinisher:
         return FinishedWindow(start, end, outputs, rows, holding)
 
 
+def result_columns(plan: Plan) -> list[tuple[str, int]]:
+    """Name and kind of the finished columns of a group: its keys and aggregates."""
+    keys = [(key_name(i), int(key.type.kind)) for i, key in enumerate(plan.keys)]
+    return keys + [(aggregate_name(i), int(one.type.kind)) for i, one in enumerate(plan.aggregates)]
+
+
 def _never_empty(batches: Iterable[FinishedGroups], plan: Plan) -> Iterator[FinishedGroups]:
     """`batches`, or one without groups, for a result without rows has columns, too."""
     is_empty = True
@@ -198,10 +238,7 @@ def _never_empty(batches: Iterable[FinishedGroups], plan: Plan) -> Iterator[Fini
         is_empty = False
         yield groups
     if is_empty:
-        columns = {key_name(i): Column.from_list(key.type.kind, []) for i, key in enumerate(plan.keys)}
-        for i, aggregate in enumerate(plan.aggregates):
-            columns[aggregate_name(i)] = Column.from_list(aggregate.type.kind, [])
-        yield FinishedGroups(columns, 0, 0)
+        yield FinishedGroups({name: Column.from_list(kind, []) for name, kind in result_columns(plan)}, 0, 0)
 
 
 def _order_name(index: int, expression: Expr) -> str:

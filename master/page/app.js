@@ -29,9 +29,9 @@ const fleet = {
 
 function table(names, rows, empty) {
   if (!rows.length) return h("p", { class: "hint" }, empty);
-  return h("div", { class: "scroll" }, h("table", {},
+  return h("div", { class: "scroll" }, h("table", { class: "cards" },
     h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((value) => h("td", {}, value)))))));
+    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((value, at) => h("td", { "data-label": names[at] }, value)))))));
 }
 
 function listView(view, title, rows) {
@@ -44,21 +44,27 @@ function listView(view, title, rows) {
   }, fleet.trouble);
 }
 
+const standing = (job) => (job.problem ? [badge("no leader", "troubled"), h("span", { class: "warn why" }, job.problem.replace("no leader: ", ""))] : [badge(job.state)]);
+
 const jobsView = (view) => listView(view, "Jobs", async () => {
   const { jobs, next } = await get("/v1/jobs");
   return [h("h1", {}, "Jobs"),
     table(["name", "state", "source", "revision", "made", "changed"],
-      jobs.map((job) => [h("a", { href: jobLink(job.name), "data-key": job.name }, job.name), badge(job.state), job.source, String(job.revision), clock(job.created), job.revision > 1 ? clock(job.changed) : ""]),
+      jobs.map((job) => [h("a", { href: jobLink(job.name), "data-key": job.name }, job.name), standing(job), job.source ?? "derived", String(job.revision), clock(job.created), job.revision > 1 ? clock(job.changed) : ""]),
       "No job runs yet."),
     next ? h("p", { class: "hint" }, "There are more jobs; elfstream job list shows all of them.") : "",
     h("p", {}, h("a", { href: "#/new", class: "button primary", "data-key": "new" }, "New job"))];
 });
 
+/** Nodes tell of themselves every 30 s. */
+const SILENT_MS = 45000;
+const heard = (ago) => [`${span(ago)} ago`, ago > SILENT_MS ? [" ", badge("silent", "troubled")] : ""].flat();
+
 const nodesView = (view) => listView(view, "Nodes", async () => {
   const { nodes } = await get("/v1/nodes"), now = Date.now();
   return [h("h1", {}, "Nodes"),
     table(["name", "kind", "address", "sources", "version", "up for", "last heard"],
-      nodes.map((node) => [node.name, node.left ? badge("left") : node.kind, node.address, (node.sources ?? []).join(", "), node.version, node.left ? "" : span(now - Date.parse(node.started)), clock(node.told)]),
+      nodes.map((node) => [node.name, node.left ? badge("left") : node.kind, node.address, (node.sources ?? []).join(", "), node.version, node.left ? "" : span(now - Date.parse(node.started)), heard(now - Date.parse(node.told))]),
       "No node has told of itself yet.")];
 });
 
@@ -89,7 +95,7 @@ function newView(view, from) {
   (async () => {
     const [{ sources: known }, copied] = await Promise.all([get("/v1/sources"), from ? get(`/v1/jobs/${encodeURIComponent(from)}`) : null]);
     if (copied) parameters = copied.parameters;
-    if (!form.isTouched() && (copied || known.length)) form.load(copied ? copied.sql : example(known[0]), copied?.settings, {});
+    if (!form.isTouched() && (copied || known.length)) form.load(copied?.sql ?? (known.length ? example(known[0]) : ""), copied?.settings, {});
     draw(sources, h("section", { class: "panel" }, h("h2", {}, "What can be asked"), known.length ? known.map((one) => h("details", { open: known.length === 1, "data-key": one.name },
       h("summary", {}, h("b", {}, one.name), h("span", { class: "hint" }, ` of ${count(one.agents.length, "agent")}`)),
       h("ul", { class: "fields" }, one.fields.map((field) => h("li", {}, h("code", {}, field.name), " ", h("span", { class: "hint" }, field.type)))))) : h("p", { class: "hint" }, "No agent has told of a source yet.")));
@@ -130,8 +136,10 @@ function route(isFirst) {
 polled(async () => {
   const { nodes } = await get("/v1/nodes");
   const here = nodes.filter((node) => !node.left), agents = here.filter((node) => node.kind === "agent").length;
+  const silent = here.filter((node) => Date.now() - Date.parse(node.told) > SILENT_MS).length;
   document.body.classList.remove("stale");
-  draw(top, `${count(agents, "agent")}, ${count(here.length - agents, "worker")}`);
+  draw(top, `${count(agents, "agent")}, ${count(here.length - agents, "worker")}`,
+    silent ? h("span", { class: "warn" }, `${silent} silent`) : "");
   document.getElementById("api").hidden = hasToken();
 }, fleet.trouble);
 window.addEventListener("hashchange", () => route(false));

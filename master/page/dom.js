@@ -48,6 +48,7 @@ export function picker(label, chosen) {
   return { select, offer };
 }
 
-export const badge = (state) => h("span", { class: `badge ${state}` }, state);
+/** `kind`: how it looks, if not as the state it names. */
+export const badge = (state, kind = state) => h("span", { class: `badge ${kind}` }, state);
 export const jobLink = (name) => `#/jobs/${encodeURIComponent(name)}`;
 export const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;

@@ -9,7 +9,7 @@ const SETTINGS = [
   ["delay", "2s", "lines of a file may be out of order by so much"],
   ["idle", "5s", "a file without lines for so long holds no window up"],
   ["deadline", "10s", "then a window is shown without the agents that are late"],
-  ["lateness", "1m", "late lines still make a revision for so long"],
+  ["lateness", "1m", "late lines still make a new edition of a window for so long"],
   ["retain", "1d", "results are kept for so long"],
   ["since", "0s", "so much of the past is read, too"],
   ["webhook", "https://", "is sent each final window with rows"],

@@ -3,7 +3,7 @@
 import { call, follow, get, polled } from "./api.js";
 import { draw, h } from "./dom.js";
 import { editor } from "./editor.js";
-import { drawChanges, drawCover, drawHead, requests } from "./facts.js";
+import { drawChanges, drawCover, drawHead, requests, saidOf, trouble } from "./facts.js";
 import { tree } from "./tree.js";
 import { chartPanel, ROWS_MAX, rowsPanel, Windows } from "./windows.js";
 
@@ -64,6 +64,7 @@ export function jobView(view, name, fleet) {
     }
     if (state.over) return;
     state.job = found.body;
+    windows.keys = state.job.keys;
     body.hidden = false;
     fleet.trouble(null);
     drawHead(head, state.job, path, acts);
@@ -100,8 +101,9 @@ export function jobView(view, name, fleet) {
     state.stream = follow(`${path}/results/stream?rows=${ROWS_MAX}`, event, (said) => { state.link = said; changed(); }, last);
   })();
   const end = polled(look, (problem) => {
-    fleet.trouble(problem);
-    if (!state.job) draw(head, h("h1", {}, name), h("p", { class: "warn" }, problem.message));
+    if (!problem.status || problem.status === 401) fleet.trouble(problem);
+    if (state.job && problem.status) drawHead(head, state.job, path, acts, problem);
+    else if (!state.job) draw(head, h("h1", {}, name, " ", trouble(problem)), h("p", { class: "facts" }, saidOf(problem)));
   });
   const sized = new ResizeObserver(changed);
   sized.observe(body);
@@ -157,9 +159,9 @@ function formPanel(path, state, look, fleet) {
   }
   part.append(h("h2", {}, "Change it while it runs"), hint, form.form);
   return { part, update(job, etag) {
-    const ends = job.wanted !== "running";
+    const ends = job.wanted !== "running" || job.derived !== null;
     form.form.hidden = ends;
-    hint.textContent = ends ? "A stopped job cannot be changed. Copy it to begin a new one." : "";
+    hint.textContent = job.derived ? `Its windows are computed elsewhere: ${job.derived.text || "nobody said from what"}` : ends ? "A stopped job cannot be changed. Copy it to begin a new one." : "";
     if (etag === loaded || ends) return;
     if (loaded === null || !form.isTouched()) return load(job, etag);
     form.notice(`Somebody else changed this job: it is at revision ${job.revision} now.`, [

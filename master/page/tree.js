@@ -3,6 +3,8 @@
 import { count, s } from "./dom.js";
 
 const ACROSS = 74, DOWN = 78, MARGIN = 44, SHOWN_MAX = 24;
+/** Edges begin below the name of a vertex. */
+const NAMED = 30;
 
 /** `node`: {name, role, agents, children: [...]}; `kinds`: agent or worker, by name. */
 export function tree(node, kinds) {
@@ -13,8 +15,8 @@ export function tree(node, kinds) {
   const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "tree", role: "img", "aria-label": `the tree of reducers, ${placed.length} vertices; ${node.name} is its root` });
   for (const one of placed) {
     for (const child of one.below) {
-      const middle = (one.y + child.y) / 2;
-      svg.append(s("path", { d: `M${one.x} ${one.y}C${one.x} ${middle} ${child.x} ${middle} ${child.x} ${child.y}`, class: "edge" }));
+      const begin = one.y + NAMED, middle = (begin + child.y) / 2;
+      svg.append(s("path", { d: `M${one.x} ${begin}C${one.x} ${middle} ${child.x} ${middle} ${child.x} ${child.y}`, class: "edge" }));
     }
   }
   for (const one of placed) svg.append(mark(one, kinds.get(one.node.name)));

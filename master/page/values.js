@@ -34,6 +34,9 @@ export function shown(value, type = "") {
   return String(value);
 }
 
+/** Digits after the point of a number as it is shown. */
+export const decimals = (text) => (/^-?[\d,]+\.(\d+)$/.exec(text)?.[1].length ?? 0);
+
 const day = (date) => date.toLocaleDateString([], {
   month: "short", day: "numeric", year: date.getFullYear() === new Date().getFullYear() ? undefined : "numeric",
 });

@@ -2,16 +2,18 @@
 
 import { chart } from "./chart.js";
 import { badge, draw, h, picker } from "./dom.js";
-import { isNumber, isWindow, numberOf, period, shown } from "./values.js";
+import { decimals, isNumber, isWindow, numberOf, period, shown } from "./values.js";
 
 const WINDOWS_MAX = 60, LINES_MAX = 6;
 export const ROWS_MAX = 100;
 
-/** The latest revision of each window, by its start; "" is the one window of a job that has none. */
+/** The latest edition of each window, by its start; "" is the one window of a job that has none. */
 export class Windows {
   constructor() {
     this.held = new Map();
     this.picked = "";
+    /** Columns that tell the rows of a window apart. */
+    this.keys = [];
   }
 
   take(record) {
@@ -43,31 +45,34 @@ export function rowsPanel(windows, changed) {
     const record = windows.held.get(windows.picked) ?? windows.newest();
     pick.select.hidden = windows.held.size < 2;
     pick.offer([["", "newest window"], ...windows.starts().reverse().map((one) => [one, times(windows.held.get(one).window)])], windows.held.has(windows.picked) ? windows.picked : "");
-    draw(about, ...(record ? [`${times(record.window)} `, badge(record.status), h("span", { class: "hint" }, ` revision ${record.plan}${record.window && record.revision > 1 ? `, published ${record.revision} times` : ""}`)] : []));
-    draw(body, record ? rowsTable(record) : h("p", { class: "hint" }, "No window has been published yet. The first comes when logs have lines in it, its end has passed, and then the delay."));
+    draw(about, ...(record ? [`${times(record.window)} `, badge(record.status), h("span", { class: "hint" }, ` by revision ${record.plan} of the job${record.window && record.revision > 1 ? `, edition ${record.revision} of the window` : ""}`)] : []));
+    draw(body, record ? rowsTable(record, windows.keys) : h("p", { class: "hint" }, "No window has been published yet. The first comes when logs have lines in it, its end has passed, and then the delay."));
   } };
 }
 
-function rowsTable(record) {
+function rowsTable(record, keys) {
   const columns = columnsOf(record), rows = record.rows;
-  const most = new Map(columns.filter((one) => one.isNumber).map(({ name }) => [name, rows.length > 1 ? Math.max(0, ...rows.map((row) => numberOf(row[name]) ?? 0)) : 0]));
+  const digits = new Map(columns.filter((one) => one.isNumber).map((one) => [one.name, Math.max(0, ...rows.map((row) => decimals(shown(row[one.name], one.type))))]));
+  const most = new Map(columns.filter((one) => one.isNumber && !keys.includes(one.name)).map(({ name }) => [name, rows.length > 1 ? Math.max(0, ...rows.map((row) => numberOf(row[name]) ?? 0)) : 0]));
   const hidden = record.row_count - rows.length;
   return [
     h("div", { class: "scroll" }, h("table", {},
       h("thead", {}, h("tr", {}, columns.map((one) => h("th", { scope: "col", class: one.isNumber ? "number" : null, title: one.type }, one.name)))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, columns.map((one) => cell(row[one.name], one, most.get(one.name)))))))),
+      h("tbody", {}, rows.map((row) => h("tr", {}, columns.map((one) => cell(row[one.name], one, most.get(one.name), digits.get(one.name)))))))),
     rows.length ? "" : h("p", { class: "hint" }, "This window has no rows."),
     hidden > 0 ? h("p", { class: "hint" }, `and ${hidden.toLocaleString("en")} more; all of them are in the results`) : "",
   ];
 }
 
-function cell(value, { type, isNumber: right }, most) {
+/** `digits`: that any number of the column has after the point; those that have less are moved, so that points are below each other. */
+function cell(value, { type, isNumber: right }, most, digits) {
   const text = shown(value, type), quiet = value === null || value === undefined || value === "";
   const inner = quiet ? h("span", { class: "hint" }, value === "" ? "empty" : text) : text;
   const title = quiet || text.length < 24 ? null : text;
   if (!right) return h("td", { title }, inner);
   const number = numberOf(value), share = number > 0 && most > 0 ? Math.round((100 * number) / most) : 0;
-  return h("td", { class: "number" }, h("span", { class: "bar", style: `--share:${share}%` }, inner));
+  const less = digits - decimals(text) + (digits && !text.includes(".") ? 0.5 : 0);
+  return h("td", { class: "number" }, h("span", { class: "bar", style: `--share:${share}%;--less:${less}` }, inner));
 }
 
 /** What tells the rows of a window apart: all but numbers and arrays, and numbers from the left as far as they are needed. */

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from cbt.budget import Budget
 from cbt.options import Options
-from job.plan_book import PlanBook, Revision
+from job.plan_book import ALWAYS, PlanBook, Revision
 from job.settings import Settings
-from master.committed import Committed, WindowPublished
+from master.committed import Committed
+from master.committed_parts import WindowPublished
 from master.entries import (
     FINAL,
     TENTATIVE,
     WITHDRAWN,
     Drain,
+    Era,
     Forget,
     FrameEntry,
     PlanEntry,
@@ -110,6 +113,19 @@ def test_a_window_is_final_once_all_agents_have_passed_it(log: Log) -> None:
     assert log.publish(0, 4) == []
 
 
+def test_an_agent_without_a_line_has_begun_and_holds_windows_until_it_takes_the_time_of_the_others(log: Log) -> None:
+    log.frame(0, (5, 7), {0: {"/a": 2}}, mark_s=12)
+    assert log.state.agent_mark(1, AGENTS[1]) is None
+    begun = frame(0, {stream(1): (0, 0)}, {}, watermark_us=ALWAYS)
+    log(FrameEntry(begun.spans, begun.panes, begun.runs))
+    assert log.state.agent_mark(1, AGENTS[1]) == ALWAYS
+    assert log.state.agent_reach(1, AGENTS[1]) is log.state.reach(1) is None
+    assert log.state.missing(1, 10 * SECOND_US) == [AGENTS[1]]
+    assert log.publish(0, 1) == []
+    log.frame(1, (0, 0), mark_s=12)
+    assert len(log.publish(0, 1)) == 1
+
+
 def test_late_lines_change_a_final_window_until_it_is_beyond_lateness(log: Log) -> None:
     log.frame(0, (5, 7), {0: {"/a": 2}}, mark_s=12)
     log.frame(1, (0, 3), mark_s=15)
@@ -128,6 +144,21 @@ def test_late_lines_change_a_final_window_until_it_is_beyond_lateness(log: Log) 
     assert log.state.content.lines == {(1, 20 * SECOND_US): 1}
 
 
+def test_after_a_forced_recovery_every_open_window_comes_once_more(log: Log) -> None:
+    """Readers may have seen editions of it that are in no log any more."""
+    log.frame(0, (5, 7), {0: {"/a": 2}, 10: {"/b": 1}}, mark_s=22)
+    log.frame(1, (0, 3), mark_s=22)
+    log.publish(0, 1)
+    log.publish(10, 1)
+    assert not any(window.changed for window in log.state.windows.values())
+    log(Era(2))
+    assert [window.changed for window in log.state.windows.values()] == [True, True]
+    shown = [window for start in (0, 10) for window in log.publish(start, (1 << 20) + 1)]
+    assert [(window.edition, window.lines) for window in shown] == [((1 << 20) + 1, 2), ((1 << 20) + 1, 1)]
+    log(Era(2))  # of the next leader
+    assert not any(window.changed for window in log.state.windows.values())
+
+
 def test_both_lanes_are_registered_at_once(log: Log) -> None:
     log(Reg(1, AGENTS[2], "web3", 3, 10))
     past, live = log.state.streams[stream(2, lane=HISTORY)], log.state.streams[stream(2)]
@@ -142,6 +173,45 @@ def test_both_lanes_are_registered_at_once(log: Log) -> None:
     assert log.state.streams[stream(2, lane=HISTORY)].next == 9
     log.frame(2, (9, 10), lane=HISTORY)
     assert log.state.agent_reach(1, AGENTS[2]) == 50 * SECOND_US
+
+
+def test_all_partitions_are_registered_at_once_and_an_agent_is_as_far_as_the_last() -> None:
+    log = Log()
+    chosen = msgspec.structs.replace(SETTINGS, partitions=3)
+    log(PlanEntry(log.state.book.revised(0, plan(TEN), chosen)))
+    log(Reg(1, AGENTS[0], "web1", 3, 10))
+    lanes = sorted(log.state.streams)
+    assert [(one.partition, one.is_live) for one in lanes] == [
+        (partition, live) for partition in range(3) for live in (True, False)
+    ]
+    for partition in range(3):
+        log.frame(0, (3, 10), mark_s=15, lane=2 * partition + HISTORY)
+        assert log.state.agent_reach(1, AGENTS[0]) is None
+    log.frame(0, (10, 12), {0: {"/a": 2}}, mark_s=30)
+    log.frame(0, (10, 12), mark_s=31, lane=2)
+    assert log.state.agent_reach(1, AGENTS[0]) is None
+    log.frame(0, (10, 11), mark_s=20, lane=4)
+    assert log.state.agent_reach(1, AGENTS[0]) == 20 * SECOND_US
+    assert log.state.missing(1, 25 * SECOND_US) == [AGENTS[0]]
+    log.frame(0, (11, 12), mark_s=25, lane=4)
+    assert log.state.agent_reach(1, AGENTS[0]) == 31 * SECOND_US  # what one says at a cut holds for all that are there
+    assert restored(list(snapshot(log.state)), Budget()).agent_reach(1, AGENTS[0]) == 31 * SECOND_US
+
+
+def test_a_watermark_holds_for_partitions_that_are_as_far_and_for_no_others() -> None:
+    log = Log()
+    chosen = msgspec.structs.replace(SETTINGS, partitions=2)
+    log(PlanEntry(log.state.book.revised(0, plan(TEN), chosen)))
+    log(Reg(1, AGENTS[0], "web1", 0))
+    log.frame(0, (0, 5), mark_s=10)
+    log.frame(0, (0, 4), mark_s=8, lane=2)
+    assert log.state.streams[stream(0, lane=2)].watermark_us == 8 * SECOND_US
+    log.frame(0, (5, 5), mark_s=40)  # an idle agent tells it in one tree
+    assert log.state.agent_reach(1, AGENTS[0]) == 8 * SECOND_US
+    log.frame(0, (4, 5), lane=2)
+    assert log.state.agent_reach(1, AGENTS[0]) == 40 * SECOND_US
+    log.frame(0, (5, 6), mark_s=41, lane=2)
+    assert log.state.agent_reach(1, AGENTS[0]) == 40 * SECOND_US  # nothing that was true becomes untrue
 
 
 def test_a_forgotten_agent_is_not_waited_for_until_it_is_back(log: Log) -> None:
@@ -191,6 +261,43 @@ def test_old_revisions_close_with_their_streams(log: Log) -> None:
     mixed = frame(0, {stream(0): (1, 2), stream(0, 2): (6, 7)})
     log(FrameEntry(mixed.spans, mixed.panes, mixed.runs))
     assert log.state.streams[stream(0, 2)].next == 7
+
+
+def figures(log: Log, feed: int | None = None) -> tuple[int, int, int, int]:
+    """(lines, rows, late, outside) as shown; each line has one place."""
+    of = log.state.coverage(2, (), feed)
+    assert of.lines == of.rows + of.filtered + of.rejected + of.late + of.outside
+    return of.lines, of.rows, of.late, of.outside
+
+
+def test_each_line_is_shown_once_though_a_plan_reads_it_again(log: Log) -> None:
+    log.frame(0, (5, 6), {0: {"/a": 2}, 10: {"/a": 3}}, mark_s=9)
+    log.plan(10, key="status")
+    log(Reg(2, AGENTS[0], "web1", 5), Reg(2, AGENTS[1], "web2", 0))
+    log.frame(0, (5, 6), {0: {"/a": 2}, 10: {"/a": 3}}, mark_s=9, revision=2)
+    assert figures(log, 1) == (5, 2, 0, 3)  # what changed hands is outside of the old plan
+    assert figures(log, 2) == figures(log) == (5, 3, 0, 2)
+    again = restored(snapshot(log.state), Budget(), Options.tiny())
+    assert again.coverage(2, (), 1) == log.state.coverage(2, (), 1)
+    (shown,) = log.publish(0, 1, TENTATIVE)
+    assert shown.coverage == log.state.coverage(2, (), 1)
+
+
+def test_lines_of_a_closed_plan_are_late_wherever_they_come(log: Log) -> None:
+    log.plan(10, key="status")
+    log(Reg(2, AGENTS[0], "web1", 5), Reg(2, AGENTS[1], "web2", 0))
+    log.frame(0, (5, 6), {-10: {"/a": 4}, 0: {"/a": 1}}, revision=2)
+    assert figures(log, 2) == (5, 0, 0, 5)  # streams of the first plan count them, and the job begins at 0
+    for revision in (1, 2):
+        log.frame(0, (5, 7) if revision == 1 else (6, 7), mark_s=30, revision=revision)
+        log.frame(1, (0, 6), mark_s=30, revision=revision)
+    assert log.state.book.feeds == [2]
+    log.frame(0, (7, 8), {-10: {"/a": 4}, 0: {"/a": 2}, 10: {"/a": 1}}, revision=2)
+    assert figures(log) == (12, 1, 2, 9)
+    log.frame(0, (7, 9), {0: {"/a": 7}})  # was under way when the first plan was closed
+    of = log.state.coverage(2, (), None)
+    assert (of.lines, of.rows, of.late, of.outside) == (12, 1, 9, 9)
+    assert log.state.counts.late == 9
 
 
 def test_a_job_without_windows_is_one_endless_window() -> None:

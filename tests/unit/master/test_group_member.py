@@ -8,12 +8,25 @@ from typing import Any
 import msgspec
 import pytest
 
-from master.commit_group import CommitGroup, Role
+from master.commit_group import CommitGroup
 from master.errors import GroupStoreError
+from master.group_events import Role
 from master.group_log import GroupLog, load
 from master.group_messages import Append, Appended, Elect, Entry, EntryKind, Lineage, SnapshotPart, Vote
 from master.options import GroupOptions, OptionsError
-from srt.automaton import Delete, Instant, Put, Received, Ref, Send, Stored, StoreFailed, Write
+from srt.automaton import (
+    WAKE,
+    Delete,
+    Instant,
+    PeerLost,
+    Put,
+    Received,
+    Ref,
+    Send,
+    Stored,
+    StoreFailed,
+    Write,
+)
 
 KEY = bytes(16)
 ME, ONE, OTHER = (Ref(name * 16, name.decode(), 1) for name in (b"m", b"o", b"p"))
@@ -116,6 +129,33 @@ def test_who_lost_entries_votes_again_only_when_it_has_them(store: Store) -> Non
     assert deliver(group, store, elect(3), at=110.0)[-1].granted
 
 
+@pytest.mark.parametrize("others", [[ONE], [ONE, OTHER]])
+def test_a_founder_that_lost_the_names_of_the_others_does_not_go_on_alone(others: list[Ref]) -> None:
+    """It would begin another lineage, and the others would give up what they have."""
+    store, log = Store(), GroupLog(KEY, LINEAGE)
+    store.apply(log.install(LINEAGE, 0, 0, [ME], b""))
+    store.apply(log.set_meta(promised=1))
+    lists = [[ME, *others[: number + 1]] for number in range(len(others))]
+    store.apply(log.append([Entry(1, EntryKind.MEMBERS, msgspec.msgpack.encode(members)) for members in lists]))
+    rot(store, 1)
+    group = reopened(store)
+    assert group.log.meta.damaged
+    assert group.wake_at >= (105.0 if len(others) == 1 else 1e9)
+    again = reopened(store)  # nothing rotten is left on the disk
+    again.handle(WAKE, Instant(104.0, 0))
+    assert again.log.meta.lineage == LINEAGE
+
+
+def test_a_founder_that_is_alone_goes_on_with_what_is_left() -> None:
+    store, log = Store(), GroupLog(KEY, LINEAGE)
+    store.apply(log.install(LINEAGE, 0, 0, [ME], b""))
+    store.apply(log.append([Entry(1, EntryKind.DATA, b"%d" % number) for number in range(3)]))
+    rot(store, 2)
+    group = reopened(store)
+    group.handle(WAKE, Instant(100.1, 0))
+    assert (group.log.meta.lineage.history, group.log.entry(1).data) == (2, b"0")
+
+
 def test_a_later_leader_that_committed_something_has_all_there_was(store: Store) -> None:
     rot(store, 2)
     group = reopened(store)
@@ -180,3 +220,50 @@ def test_who_was_removed_remembers_that_it_once_agreed(store: Store) -> None:
     old = [Entry(1, EntryKind.MEMBERS, msgspec.msgpack.encode([ME, ONE, OTHER]))]
     deliver(group, store, append(1, 0, old, 0))
     assert not any(vote.granted for vote in deliver(group, store, elect(2), at=200.0))
+
+
+def test_who_is_no_member_forgets_who_led() -> None:
+    """A learner that the leader does not need any more is not told when that one comes back with another boot."""
+    group = CommitGroup.join(KEY, ME, GroupOptions(), random.Random(1))
+    beat = Append(KEY, LINEAGE, 1, 0, 0, [], 0, 100.0)
+    deliver(group, Store(), beat, at=100.0)
+    assert group.known_leader(100.9) == ONE
+    assert group.known_leader(101.1) is None
+
+
+def test_a_member_whose_disk_refused_what_is_committed_takes_it_from_a_snapshot(store: Store) -> None:
+    group = reopened(store)
+    entry = Entry(2, EntryKind.DATA, b"more")
+    now = Instant(100.0, 0)
+    effects = group.handle(Received(ONE, Append(KEY, LINEAGE, 2, 3, 1, [entry], 4, 0.0)), now)
+    (token,) = [effect.token for effect in effects if isinstance(effect, Write)]
+    group.handle(StoreFailed(token, "no space"), now)
+    assert (group.commit, group.log.last) == (4, 3)
+    part = SnapshotPart(KEY, LINEAGE, 2, 4, 2, [ME, ONE, OTHER], 0, 1, b"state", 0.0)
+    answers = deliver(group, store, part, at=110.0)
+    assert [(one.matched, one.index) for one in answers] == [(True, 4)]
+    assert (group.log.last, group.log.stored) == (4, 4)
+
+
+def test_who_loses_the_link_to_the_leader_does_not_wait_for_its_lease_to_end(store: Store) -> None:
+    group = reopened(store)
+    beat = Append(KEY, LINEAGE, 2, 3, 1, [], 0, 100.0)
+    deliver(group, store, beat)
+    assert deliver(group, store, elect(3, trial=True), OTHER) == [], "it hears its leader"
+    assert group.wake_at >= 101.0
+    group.handle(PeerLost(OTHER), Instant(100.1, 0))
+    assert group.wake_at >= 101.0
+    group.handle(PeerLost(ONE), Instant(100.1, 0))
+    assert group.wake_at == pytest.approx(100.15), "its turn is the first of the two that are left"
+    assert deliver(group, store, elect(3, trial=True), OTHER, at=100.11)[-1].granted
+    assert group.handle(WAKE, Instant(100.2, 0))[-1].message.trial
+
+
+def test_who_was_removed_does_not_stand_when_the_leader_goes(store: Store) -> None:
+    """It follows until it hears that its removal is committed."""
+    group = reopened(store)
+    removal = Entry(2, EntryKind.MEMBERS, msgspec.msgpack.encode([ONE, OTHER]))
+    deliver(group, store, Append(KEY, LINEAGE, 2, 3, 1, [removal], 3, 100.0))
+    assert group.role is Role.FOLLOWER
+    group.handle(PeerLost(ONE), Instant(100.1, 0))
+    assert group.wake_at >= 101.0

@@ -12,8 +12,8 @@ from cbt.budget import Budget
 from cbt.memory import Memory
 from job.plan_book import NEVER_US, PlanBook
 from job.settings import Settings
-from master.committed import WindowPublished
-from master.finishing import finish
+from master.committed_parts import WindowPublished
+from master.finishing import LONG_GROUPS, finish, is_long
 from master.group_messages import AskResults, ResultsPart
 from master.job_events import Finish, ReadResults, ResultsStored
 from master.requests import Coverage, Place, ResultRecord
@@ -64,10 +64,13 @@ class Member:
     def __init__(self, **options: Any) -> None:
         self.core = Results(KEY, ResultsOptions(**options))
         self.store, self.now = Store(), 0.0
-        self.reader = StoredResults(self.store)
         self.out: list[Any] = []
         self.full = False
         self.settings = Settings(retain_us=HOUR_US)
+
+    @property
+    def reader(self) -> StoredResults:
+        return StoredResults(self.store)
 
     @property
     def instant(self) -> Instant:
@@ -126,6 +129,13 @@ def test_what_the_disk_refuses_is_written_later_and_keeps_the_log_long() -> None
     member.give(WAKE)
     assert member.indexes() == [3, 5]
     assert member.core.settled
+
+
+def test_windows_of_many_groups_are_long_work() -> None:
+    (task,) = Member().core.published((window(3, 10),), Instant(0.0, 0))
+    assert not is_long(task)
+    assert is_long(task._replace(tables={0: [None] * (LONG_GROUPS + 1)}))
+    assert not is_long(task._replace(tables={0: [None] * LONG_GROUPS}))
 
 
 def test_windows_that_could_not_be_finished_come_again() -> None:
@@ -225,8 +235,23 @@ def test_a_new_member_asks_for_what_it_lacks_in_parts_of_bounded_size() -> None:
         new.take(new.core.sent(sent, new.instant))
     assert new.indexes() == list(range(1, 32))
     assert new.reader.lacks(KEY) is None
+    assert new.core.stores(31), "it came while others were lacking"
     assert max(sizes) <= 300
     assert len(sizes) > 10
+
+
+def test_a_result_in_parts_has_an_end() -> None:
+    """A member that is sent parts without end asks another one, and does not keep them."""
+    member = Member(record_bytes_max=1000)
+    member.take(member.core.begun(30, False, member.instant))
+    member.give(WAKE)
+    for part in range(3):
+        member.take(member.core.sent(ResultsPart(KEY, 0, part, 1_000_000, (bytes(400),), True, 30), member.instant))
+    asked = [one.message.part for one in member.out if isinstance(one, Send)]
+    assert asked == [0, 1, 2], "the third part was too much"
+    member.now = 2.0
+    member.give(WAKE)
+    assert [one.message.part for one in member.out if isinstance(one, Send)] == [0, 1, 2, 0]
 
 
 def test_what_a_store_lacks_is_known_after_a_start() -> None:
@@ -258,3 +283,88 @@ def test_of_tentative_results_of_a_window_the_last_is_kept() -> None:
     assert member.between(editions=True) == [s(10, 2), s(20)]
     member.publish(window(6, 10, 3), window(7, 10, 4))
     assert member.indexes() == [4, 6, 7]
+
+
+def computed(index: int, start_s: int, edition: int = 1, at_s: int = 0) -> ResultRecord:
+    """A window that was computed elsewhere."""
+    start, at = start_s * SECOND_US, at_s * SECOND_US
+    return ResultRecord(
+        index, start, start + 10 * SECOND_US, edition, "final", 1, at, 0, NOBODY, (), 0, b"", "backfill", b"d"
+    )
+
+
+def test_windows_that_were_computed_elsewhere_keep_the_order_and_need_no_thread() -> None:
+    core = Results(KEY, ResultsOptions())
+    now = Instant(0.0, 0)
+    (first,) = core.published((computed(1, 0),), now)
+    assert isinstance(first, Write)
+    (task,) = core.published((window(2, 10), computed(3, 20), window(4, 30)), now)
+    assert isinstance(task, Finish)
+    core.handle(Stored(first.token), now, [], Settings(), 0)
+    wrote, then, *rest = core.handle(finish(task, Memory(Budget())), now, [], Settings(), 0)
+    assert isinstance(then, Finish)
+    assert (then.log_index, rest) == (4, [])
+    stored, write = core.handle(Stored(wrote.token), now, [], Settings(), 0)
+    assert (stored.log_index, core.through) == (2, 2)
+    assert not core.stores(3)
+    core.handle(Stored(write.token), now, [], Settings(), 0)
+    assert core.stores(3)
+
+
+def test_a_backfill_is_kept_from_its_publication_on_and_then_goes_with_all_of_its_time() -> None:
+    """The live windows that were let go meanwhile leave the stream, and the pages with the backfill."""
+    member = Member()
+    for hour in range(3):
+        member.publish(window(hour + 1, hour * 3600, at_s=hour * 3600))
+    member.now = 2.5 * 3600
+    member.publish(*(computed(10 + day, -day * 86_400, at_s=9000) for day in range(30)))  # type: ignore[arg-type]
+    member.now = 3.2 * 3600
+    member.publish(window(50, 11_500, at_s=11_520))
+    member.give(WAKE)
+    assert member.indexes() == [*range(10, 40), 50]
+    assert member.between(limit=31)[29:] == [s(0), s(3600)]
+    member.now = 3.6 * 3600
+    member.give(WAKE)
+    assert member.indexes() == [50]
+    assert member.between() == [s(11_500)]
+
+
+def test_a_member_that_starts_has_what_it_stores_behind_its_snapshot() -> None:
+    """It took itself for complete up to the snapshot only, until the next window was published."""
+    member = Member()
+    member.publish(window(3, 10))
+    again = Member()
+    again.store = member.store
+    effects = again.core.begun(3, True, again.instant)
+    again.publish(computed(5, 0))  # type: ignore[arg-type]
+    assert not again.core.stores(5), "what it has of before is not known yet"
+    again.take(effects)
+    assert again.core.stores(5)
+    assert again.reader.lacks(KEY) is None, "a write before the answer would have noted that all is lacking"
+
+
+def test_what_was_read_before_a_wipe_counts_no_more() -> None:
+    """The answer tells how far the results of the former log went; a leader would give their numbers once more."""
+    member = Member()
+    member.publish(window(3, 10))
+    again = Member()
+    again.store = member.store
+    (read,) = again.core.begun(3, True, again.instant)
+    answer = read_results(again.store, read)
+    again.take(again.core.wiped(again.instant))
+    again.take(again.core.begun(3, False, again.instant))
+    again.give(answer)
+    assert not again.core.stores(3)
+    assert again.reader.lacks(KEY) == (0, 3)
+
+
+def test_the_newest_window_is_that_of_the_greatest_time() -> None:
+    member = Member()
+    member.publish(window(1, 10), window(2, 20, status="tentative"), window(3, 10, 2), computed(4, 0))  # type: ignore[arg-type]
+    newest = member.reader.newest(KEY, "final")
+    assert newest is not None
+    assert newest.place == s(10, 2)
+    tentative = member.reader.newest(KEY, "tentative")
+    assert tentative is not None
+    assert tentative.index == 2
+    assert member.reader.newest(KEY, "withdrawn") is None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from cbt.budget import Budget
 from cbt.options import Options
 from job.plan import Plan
 from job.plan_book import REVISIONS_MAX
 from job.settings import Settings
-from master.committed import WindowPublished
+from master.committed_parts import WindowPublished
 from master.entries import FINAL, TENTATIVE
 from master.finality import FinalityOptions
 from master.group_events import Committed as LogCommitted
@@ -83,7 +85,7 @@ class Leader:
         return self.give(Received(CHILD, message))
 
     def frame(self, whole: WholeFrame) -> list[Any]:
-        return [effect for part in messages_of(whole._replace(history=1)) for effect in self.hear(part)]
+        return [effect for part in messages_of(whole._replace(history=LINE.number)) for effect in self.hear(part)]
 
     def open(self, agent: int, start: int = 0, revision: int = 1, split: int = -1) -> SyncAnswer:
         request = SyncRequest(stream(agent, revision), start, split, 1, 1, 7, f"web{agent}")
@@ -91,9 +93,11 @@ class Leader:
         (answer,) = [one for one in effects if isinstance(one, Send) and isinstance(one.message, Synced)]
         return answer.message.answers[0]
 
-    def change(self, wanted: Plan, start_s: int | None, token: int = 1) -> list[Any]:
+    def change(
+        self, wanted: Plan, start_s: int | None, token: int = 1, settings: Settings = SETTINGS
+    ) -> list[Any]:
         start = None if start_s is None else start_s * SECOND_US
-        return self.give(ChangePlan(token, wanted, start, SETTINGS))
+        return self.give(ChangePlan(token, wanted, start, settings))
 
 
 def shown(effects: list[Any]) -> list[tuple[int, int, str]]:
@@ -102,6 +106,10 @@ def shown(effects: list[Any]) -> list[tuple[int, int, str]]:
         for one in effects
         if isinstance(one, WindowPublished)
     ]
+
+
+def sends(effects: list[Any]) -> list[Send]:
+    return [one for one in effects if isinstance(one, Send)]
 
 
 def test_answers_leave_after_the_commit() -> None:
@@ -115,8 +123,10 @@ def test_answers_leave_after_the_commit() -> None:
         leader.frame(frame(4, {stream(0): (3, 5)}, {0: {"/a": 1}})) == []
     )  # a duplicate of what is not committed
     assert len(leader.waiting) == 1
-    assert leader.commit() == [Send(CHILD, Ack((1,))), Send(CHILD, Ack((2, 3, 4)))]
-    assert leader.index == 4  # plan, registration, and two frames: the later ones were merged
+    effects = leader.commit()
+    assert sends(effects) == [Send(CHILD, Ack((1,))), Send(CHILD, Ack((2, 3, 4)))]
+    assert shown(effects) == [(0, 1, TENTATIVE)]  # beside the first frame, in one group
+    assert leader.index == 5  # plan, registration, that, and two frames: the later ones were merged
     assert leader.frame(frame(5, {stream(0): (3, 6)})) == [Send(CHILD, Ack((5,)))]
     assert leader.core.counters.duplicates == 2
 
@@ -156,6 +166,35 @@ def test_the_first_proposal_counts_and_fixes_both_lanes() -> None:
         Send(CHILD, Synced((SyncAnswer(stream(0, lane=HISTORY), 8, 3, 3, 10, True),)))
     ]
     assert "closed" in leader.open(1, revision=5).problem
+
+
+def test_streams_of_a_partition_that_there_is_not_are_refused() -> None:
+    leader = Leader()
+    request = SyncRequest(stream(0, lane=2), 0, -1, 8, 1, 7, "web0")
+    (sent,) = leader.hear(Sync((request,)))
+    assert sent.message.answers[0].problem == "revision 1 has 1 partitions, none of number 1"
+    assert leader.frame(frame(1, {stream(0, lane=2): (0, 1)})) == [Send(CHILD, Nack((1,)))]
+
+
+def test_the_vertices_of_several_trees_are_answered_apart() -> None:
+    """Their frames may have the same numbers, and the first SYNC of any partition opens all."""
+    leader = Leader()
+    leader.change(plan(TEN), 100, settings=msgspec.structs.replace(SETTINGS, partitions=2))
+    leader.commit()
+    for lane, start in ((2, 3), (0, 9)):
+        request = SyncRequest(stream(0, 2, lane), start, -1, 8, 1, 7, "web0")
+        effects = [*leader.hear(Sync((request,))), *leader.commit()]
+        (answer,) = [one.message.answers[0] for one in effects if isinstance(one, Send)]
+        assert (answer.stream.lane, answer.next, answer.problem) == (lane, 3, "")
+    sent = []
+    for lane, vertex in ((0, CHILD), (2, Ref(b"t" * 16, "child", 1))):
+        whole = frame(5, {stream(0, 2, lane): (3, 4)}, {100 * SECOND_US: {"/a": 1}}, revision=2)
+        for part in messages_of(whole._replace(history=LINE.number)):
+            sent += leader.give(Received(vertex, part))
+    sent += leader.commit()
+    acknowledged = {(one.to.id[:1], one.message.numbers) for one in sent if isinstance(one, Send)}
+    assert acknowledged == {(b"c", (5,)), (b"t", (5,))}
+    assert leader.core.committed.content.lines == {(2, 100 * SECOND_US): 2}
 
 
 def test_two_users_of_one_journal_are_told_apart() -> None:
@@ -211,11 +250,27 @@ def test_the_first_final_waits_for_the_agents_that_are_expected() -> None:
     leader = Leader()
     leader.open(0)
     leader.frame(frame(1, {stream(0): (0, 1)}, {0: {"/a": 1}}, watermark_us=12 * SECOND_US))
-    assert shown(leader.commit()) == []
+    assert shown(leader.commit()) == [(0, 1, TENTATIVE)]  # readers do not wait
     leader.now = leader.core.wake_at
     assert leader.now == 3.0
     leader.give(WAKE)
-    assert shown(leader.commit()) == [(0, 1, FINAL)]
+    assert shown(leader.commit()) == [(0, 2, FINAL)]
+
+
+def test_a_new_leader_of_a_job_without_finals_waits_for_agents_too() -> None:
+    leader = Leader()
+    leader.open(0)
+    leader.frame(frame(1, {stream(0): (0, 1)}, {0: {"/a": 1}}, watermark_us=12 * SECOND_US))
+    assert shown(leader.commit()) == [(0, 1, TENTATIVE)]
+    leader.now = 1.0
+    leader.give(Following(None))
+    leader.give(Leading(LINE, 2))
+    leader.give(WAKE)
+    assert shown(leader.commit()) == []
+    leader.now = leader.core.wake_at
+    assert leader.now == 4.0
+    leader.give(WAKE)
+    assert shown(leader.commit()) == [(0, 2, FINAL)]
 
 
 def test_a_new_leader_goes_on_where_the_log_ends() -> None:
@@ -229,7 +284,7 @@ def test_a_new_leader_goes_on_where_the_log_ends() -> None:
     leader.give(Leading(LINE, 2))
     assert leader.open(0).next == 0
     leader.frame(frame(2, {stream(0): (0, 1)}, {0: {"/a": 1}}))
-    assert leader.commit() == [Send(CHILD, Ack((2,)))]
+    assert sends(leader.commit()) == [Send(CHILD, Ack((2,)))]
 
 
 def test_plans_change_by_the_log_and_are_spread_after_it() -> None:
@@ -240,9 +295,9 @@ def test_plans_change_by_the_log_and_are_spread_after_it() -> None:
     assert isinstance(spread, Spread)
     assert spread.news.book is not None
     assert [one.number for one in spread.news.book.revisions] == [1, 2]
-    assert leader.core.news(Instant(0, 0), spread.news.version, 1).book is None
+    assert leader.core.news(Instant(0, 0), spread.news.version, LINE.number).book is None
     (answer,) = leader.change(plan(TEN), 45, 3)
-    assert "no pane boundary" in answer.problem
+    assert "where no pane of" in answer.problem
 
 
 def test_a_change_without_a_time_begins_behind_all_that_was_read() -> None:
