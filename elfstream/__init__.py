@@ -16,13 +16,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from agent.errors import InputError
     from cbt.errors import MemoryCapError, SpillError
+    from elfstream.backfilled import BackfillScope
     from elfstream.client import AsyncClient, AsyncJob, connect_async
     from elfstream.client_errors import ApiError, ResultsLostError, UnreachableError
     from elfstream.client_sync import Client, Job, connect
     from elfstream.embedded import Progress, RejectedLineError, compile_plan, query
     from elfstream.remote_results import RemoteCoverage, WindowResult
     from elfstream.result import RejectSample, Result, ResultColumn, Row, Stats
+    from elfstream.spark_query import backfill
     from job.errors import FormatError, JobError, ParameterError, SqlError
+    from master.spark.catalog import JobsCatalog, jobs_catalog
     from master.window_values import Window
 
 __version__ = "0.1.0"
@@ -30,13 +33,16 @@ __version__ = "0.1.0"
 _HOMES = {
     "agent.errors": ("InputError",),
     "cbt.errors": ("MemoryCapError", "SpillError"),
+    "elfstream.backfilled": ("BackfillScope",),
     "elfstream.client": ("AsyncClient", "AsyncJob", "connect_async"),
     "elfstream.client_errors": ("ApiError", "ResultsLostError", "UnreachableError"),
     "elfstream.client_sync": ("Client", "Job", "connect"),
     "elfstream.embedded": ("Progress", "RejectedLineError", "compile_plan", "query"),
     "elfstream.remote_results": ("RemoteCoverage", "WindowResult"),
     "elfstream.result": ("RejectSample", "Result", "ResultColumn", "Row", "Stats"),
+    "elfstream.spark_query": ("backfill",),
     "job.errors": ("FormatError", "JobError", "ParameterError", "SqlError"),
+    "master.spark.catalog": ("JobsCatalog", "jobs_catalog"),
     "master.window_values": ("Window",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -45,11 +51,13 @@ __all__ = [
     "ApiError",
     "AsyncClient",
     "AsyncJob",
+    "BackfillScope",
     "Client",
     "FormatError",
     "InputError",
     "Job",
     "JobError",
+    "JobsCatalog",
     "MemoryCapError",
     "ParameterError",
     "Progress",
@@ -66,9 +74,11 @@ __all__ = [
     "UnreachableError",
     "Window",
     "WindowResult",
+    "backfill",
     "compile_plan",
     "connect",
     "connect_async",
+    "jobs_catalog",
     "query",
 ]
 

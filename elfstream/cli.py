@@ -30,11 +30,16 @@ SECTIONS = {
         "explain-format": "elfstream.commands.explain_format",
         "formats": "elfstream.commands.formats",
     },
+    "Old logs, by Spark": {
+        "backfill": "elfstream.commands.backfill",
+    },
     "A fleet": {
         "job": "elfstream.commands.job",
         "nodes": "elfstream.commands.nodes",
         "tree": "elfstream.commands.tree",
         "top": "elfstream.commands.top",
+        "sink": "elfstream.commands.sink",
+        "join": "elfstream.commands.join",
     },
     "A node of it": {
         "node": "elfstream.commands.node",
@@ -113,6 +118,8 @@ def blame(error: Exception) -> tuple[str, int] | None:
         return str(error), USAGE
     if isinstance(error, InputError):
         return str(error), FAILED
+    if _is_about_spark(error):
+        return str(error), FAILED
     if isinstance(error, CbtError | RunError):
         return _as_options(str(error)), FAILED
     if isinstance(error, OSError) and error.strerror:
@@ -122,6 +129,17 @@ def blame(error: Exception) -> tuple[str, int] | None:
     if isinstance(error, RejectedLineError):
         return f"{error}\n{pointed(error.sample.text, error.sample.position)}", FAILED
     return None
+
+
+def _is_about_spark(error: Exception) -> bool:
+    """Whether it says itself what Spark or a work folder could not do. What never loaded them did not raise that."""
+    places = ("master.spark.session", "master.spark.backfill", "master.spark.work_folder")
+    names = ("SparkMissingError", "BackfillError", "WorkFolderError")
+    return any(
+        isinstance(error, getattr(sys.modules[place], name))
+        for place, name in zip(places, names, strict=True)
+        if place in sys.modules
+    )
 
 
 def _as_options(message: str) -> str:

@@ -7,29 +7,31 @@ until the client's patience ends.
 from __future__ import annotations
 
 import asyncio
-import random
+import math
 import ssl
-import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import aiohttp
 import msgspec
 
-from elfstream.client_errors import ApiError, ResultsLostError, UnreachableError
-from elfstream.event_stream import EventParser, StreamEvent
+from elfstream.backfilled import NOTHING_PUT, BackfillScope, bodies, put_in_all, scope_of
+from elfstream.client_errors import ApiError, OddAnswerError, ResultsLostError, UnreachableError
 from elfstream.remote_results import WindowResult, window_result
+from master.asking import ANSWER_BYTES_MAX, ERROR_BYTES_MAX, RETRY_STATUSES, Tries, retry_after_s
+from master.event_stream import EventParser, StreamEvent
 
 PATIENCE_S = 15.0
 ANSWER_S = 60.0
 SILENT_S = 30.0
 """A stream says every few seconds that it lives."""
-RETRY_STATUSES = (429, 503)
 PAGE_WINDOWS = 200
 
+_T = TypeVar("_T")
+_Told = TypeVar("_Told")
 Document = dict[str, Any]
 """As docs/API.md shows it."""
 
@@ -85,6 +87,22 @@ class AsyncClient:
         await self.ask("POST", "/v1/jobs", body)
         return self.job(name)
 
+    async def submit_derived(
+        self,
+        name: str,
+        columns: Iterable[tuple[str, str]],
+        *,
+        size: str | None = None,
+        text: str = "",
+        settings: Mapping[str, object] | None = None,
+    ) -> AsyncJob:
+        """Makes a job whose windows all come by `put_windows`; the same once more is no error. `columns` are names and types
+        ("BIGINT"), `size` the length of its windows ("10s"; None: it has one endless window), `text` what they come from."""
+        shown = [{"name": column, "type": type} for column, type in columns]
+        derived = {"columns": shown, "size": size, "text": text}
+        await self.ask("POST", "/v1/jobs", {"name": name, "settings": settings or {}, "derived": derived})
+        return self.job(name)
+
     def job(self, name: str) -> AsyncJob:
         """The job of that name, whether it is there or not."""
         return AsyncJob(self, name)
@@ -92,13 +110,13 @@ class AsyncClient:
     async def jobs(self) -> list[Document]:
         """All jobs, in short."""
         found: list[Document] = []
-        after = ""
+        after: str | None = None
         while True:
-            page = await self.ask("GET", _query("/v1/jobs", after=after or None))
-            found += page["jobs"]
-            if page["next"] is None:
+            page = await self.ask("GET", _query("/v1/jobs", after=after))
+            found += self.read(page, _documents("jobs"))
+            after = self.read(page, _next)
+            if after is None:
                 return found
-            after = page["next"]
 
     async def validate(
         self,
@@ -114,53 +132,87 @@ class AsyncClient:
     # the fleet
 
     async def nodes(self) -> list[Document]:
-        found: list[Document] = (await self.ask("GET", "/v1/nodes"))["nodes"]
-        return found
+        return self.read(await self.ask("GET", "/v1/nodes"), _documents("nodes"))
 
     async def node(self, name: str) -> Document:
         """One node, from itself; by its name, address or id."""
         return await self.ask("GET", f"/v1/nodes/{quote(name, safe='')}")
 
     async def sources(self) -> list[Document]:
-        found: list[Document] = (await self.ask("GET", "/v1/sources"))["sources"]
-        return found
+        return self.read(await self.ask("GET", "/v1/sources"), _documents("sources"))
 
     # requests
 
     async def ask(
         self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
     ) -> Document:
-        """The document that a request is answered with; an empty one for an answer without body. All requests of this
-        client may be sent twice: they say what shall be, or which revision they change."""
+        """The document that a request is answered with; an empty one for an answer without body. A body of bytes is sent as
+        it is. All requests of this client may be sent twice: they say what shall be, or which revision they change."""
         sent = dict(headers or {})
-        data = None
-        if body is not None:
+        data = body if isinstance(body, bytes) else None
+        if body is not None and data is None:
             data = msgspec.json.encode(body)
             sent["Content-Type"] = "application/json"
-        until_s = time.monotonic() + self._patience_s
-        attempt = 0
+        tries = Tries(self._patience_s, len(self._urls))
         while True:
+            is_hopeless, least_s = False, 0.0
             try:
                 async with self.request(method, path, data, sent, ANSWER_S) as answer:
-                    text = await answer.read()
+                    text = await self.whole(answer)
                 if answer.status < 400:
-                    return msgspec.json.decode(text, type=Document) if text else {}
-                problem: Exception = api_error(answer.status, text)
+                    return self._document(text)
+                refused = api_error(answer.status, text)
+                problem: Exception = refused
+                if refused.kind == "overloaded":  # asking another node, or sooner, would make it worse
+                    least_s = retry_after_s(answer.headers)
                 if answer.status not in RETRY_STATUSES:
                     raise problem
-            except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                problem = UnreachableError(f"{self.url}: {str(error) or type(error).__name__}")
+                if answer.status != 429:
+                    self.turn()  # another node may see more of the fleet
+            except OddAnswerError as error:
+                problem, is_hopeless = error, True  # it would say the same again
                 self.turn()
-            attempt += 1
-            wait_s = backoff_s(attempt)
-            if time.monotonic() + wait_s > until_s:
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                problem, is_hopeless = self.unreachable(error), _is_hopeless(error)
+                self.turn()
+            wait_s = tries.wait_s(is_hopeless, least_s)
+            if wait_s is None:
                 raise problem
             await asyncio.sleep(wait_s)
+
+    async def whole(self, answer: aiohttp.ClientResponse) -> bytes:
+        """Its body. Raises OddAnswerError for more than there may be."""
+        text, most = bytearray(), ERROR_BYTES_MAX if answer.status >= 400 else ANSWER_BYTES_MAX
+        async for piece in answer.content.iter_any():
+            text += piece
+            if len(text) > most:
+                raise OddAnswerError(self.url, f"the answer has more than {most} bytes")
+        return bytes(text)
+
+    def _document(self, text: bytes) -> Document:
+        try:
+            return msgspec.json.decode(text, type=Document) if text else {}
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise OddAnswerError(self.url, str(error)) from None
+
+    def read(self, told: _Told, how: Callable[[_Told], _T]) -> _T:
+        """What `how` makes of what a node told. Raises OddAnswerError for one that is not as docs/API.md shows it."""
+        try:
+            return how(told)
+        except KeyError as error:
+            raise OddAnswerError(self.url, f"there is no {error}") from None
+        except (ValueError, TypeError) as error:
+            raise OddAnswerError(self.url, str(error)) from None
 
     @property
     def url(self) -> str:
         """The node that is asked now."""
         return self._urls[self._at]
+
+    @property
+    def nodes_count(self) -> int:
+        """Those that may be asked."""
+        return len(self._urls)
 
     @property
     def patience_s(self) -> float:
@@ -169,6 +221,10 @@ class AsyncClient:
     def turn(self) -> None:
         """The next node is asked from now on."""
         self._at = (self._at + 1) % len(self._urls)
+
+    def unreachable(self, error: Exception) -> UnreachableError:
+        """What is said of the node that is asked now."""
+        return UnreachableError(f"{self.url}: {str(error) or type(error).__name__}")
 
     def request(
         self, method: str, path: str, data: bytes | None, headers: Mapping[str, str], answer_s: float | None
@@ -201,8 +257,7 @@ class AsyncJob:
 
     async def changes(self) -> list[Document]:
         """All its revisions."""
-        found: list[Document] = (await self.client.ask("GET", self._path + "/changes"))["changes"]
-        return found
+        return self.client.read(await self.client.ask("GET", self._path + "/changes"), _documents("changes"))
 
     async def change(
         self,
@@ -218,7 +273,7 @@ class AsyncJob:
         given = {"sql": sql, "settings": settings, "parameters": parameters}
         patch = {name: value for name, value in given.items() if value is not None}
         if revision is None:
-            revision = (await self.show())["revision"]
+            revision = self.client.read(await self.show(), lambda shown: int(shown["revision"]))
         path = _query(self._path, start=time_text(start))
         return await self.client.ask("PATCH", path, patch, {"If-Match": f'"{revision}"'})
 
@@ -238,9 +293,40 @@ class AsyncJob:
         """Wait for this agent no longer."""
         return await self.client.ask("POST", f"{self._path}/agents/{quote(agent, safe='')}/forget")
 
+    async def recover(self, confirm: str) -> Document:
+        """At the one node that the client was given: go on from its log alone. `confirm` is the job's name once more. Raises
+        ValueError for a client of several nodes, of which any might be asked."""
+        if self.client.nodes_count != 1:
+            raise ValueError(f"{self.client.nodes_count} nodes are named: connect to the one whose log it shall go on from")
+        return await self.client.ask("POST", f"{self._path}/recover", {"confirm": confirm})
+
     async def tree(self, depth: int | None = None) -> Document:
         """Its reducer tree, from the root."""
         return await self.client.ask("GET", _query(self._path + "/tree", depth=depth))
+
+    async def backfill_scope(
+        self, start: datetime | None = None, end: datetime | None = None, revision: int | None = None
+    ) -> BackfillScope:
+        """What a backfill of windows that start in [start, end) has to compute; by default all before those that are live,
+        by the current revision."""
+        given = {"from": time_text(start), "to": time_text(end), "revision": revision}
+        body = {name: value for name, value in given.items() if value is not None}
+        return self.client.read(await self.client.ask("POST", self._path + "/backfill", body), scope_of)
+
+    async def put_windows(self, windows: Iterable[Mapping[str, Any] | bytes]) -> dict[str, int]:
+        """Makes windows computed elsewhere results of the job: documents as docs/SPARK.md has them, or their JSON. Returns
+        how many were `stored` for the first time, how many were there the `same` and how many were `replaced`. Sending
+        one again is no error; what was sent before an error stays."""
+        told = dict(NOTHING_PUT)
+        for body in bodies(windows):
+            told = put_in_all(told, await self.put_body(body))
+        return told
+
+    async def put_body(self, body: bytes) -> dict[str, int]:
+        """One request of `put_windows`: a JSON document each line, within the limits of nodes."""
+        headers = {"Content-Type": "application/x-ndjson"}
+        answer = await self.client.ask("PUT", self._path + "/backfill/windows", body, headers)
+        return self.client.read(answer, lambda answer: {name: int(answer[name]) for name in NOTHING_PUT})
 
     async def results(
         self,
@@ -252,7 +338,7 @@ class AsyncJob:
         rows: int | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[WindowResult]:
-        """Windows that start in [start, end) in order of time, at most `limit`; the latest revision of each, or with `all`
+        """Windows that start in [start, end) in order of time, at most `limit`; the latest edition of each, or with `all`
         every one."""
         after: str | None = None
         left = PAGE_WINDOWS if limit is None else limit
@@ -260,12 +346,18 @@ class AsyncJob:
             query = {"from": time_text(start), "to": time_text(end), "status": status, "rows": rows, "after": after}
             path = _query(self._path + "/results", **query, all="true" if all else None, limit=min(left, PAGE_WINDOWS))
             page = await self.client.ask("GET", path)
-            for document in page["results"]:
-                yield window_result(document)
-            left -= 0 if limit is None else len(page["results"])
-            after = page["next"]
+            documents = self.client.read(page, _documents("results"))
+            for document in documents:
+                yield self.client.read(document, window_result)
+            left -= 0 if limit is None else len(documents)
+            after = self.client.read(page, _next)
             if after is None:
                 return
+
+    async def last_id(self) -> int:
+        """Of the newest result there is; 0: there is none."""
+        page = await self.client.ask("GET", _query(self._path + "/results", limit=1, rows=0))
+        return self.client.read(page, lambda page: int(page["last"]))
 
     async def watch(
         self, *, after: int | None = None, status: str | None = None, rows: int | None = None
@@ -278,32 +370,40 @@ class AsyncJob:
         path = _query(self._path + "/results/stream", status=status, rows=rows)
         if after is None:
             # From now on, whichever attempt it is that succeeds.
-            after = (await self.client.ask("GET", _query(self._path + "/results", limit=1, rows=0)))["last"]
-        last, failures, connected = after, 0, False
-        until_s = time.monotonic() + self.client.patience_s
+            after = await self.last_id()
+        last, connected = after, False
+        tries = Tries(self.client.patience_s, self.client.nodes_count)
         while True:
+            failed: Exception = UnreachableError(f"{self.client.url}: the stream ended")
+            is_hopeless = False
             try:
                 async for event in self._events(path, last):
-                    failures, connected = 0, True
+                    if not connected:
+                        connected, tries = True, Tries(math.inf)
+                    tries.worked()
                     if event.name == "result":
-                        result = window_result(msgspec.json.decode(event.data))
+                        result = self.client.read(event, _result)
                         last = result.id
                         yield result
                     elif event.name in ("gap", "reset"):
-                        raise _lost(event)
-                    elif event.name == "end" and msgspec.json.decode(event.data).get("reason") == "removed":
+                        raise self.client.read(event, _lost)
+                    elif event.name == "end" and b'"removed"' in event.data:
                         return
+            except OddAnswerError:
+                raise
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                if not connected and time.monotonic() > until_s:
-                    raise UnreachableError(f"{self.client.url}: {str(error) or type(error).__name__}") from None
+                failed, is_hopeless = self.client.unreachable(error), not connected and _is_hopeless(error)
                 self.client.turn()
             except ApiError as error:
                 if connected and error.kind == "unknown":
                     return
-                if error.status not in RETRY_STATUSES or (not connected and time.monotonic() > until_s):
+                if error.status not in RETRY_STATUSES:
                     raise
-            failures += 1
-            await asyncio.sleep(backoff_s(failures))
+                failed = error
+            wait_s = tries.wait_s(is_hopeless)
+            if wait_s is None:
+                raise failed
+            await asyncio.sleep(wait_s)
 
     async def _events(self, path: str, last: int) -> AsyncIterator[StreamEvent]:
         """Of one connection."""
@@ -311,11 +411,16 @@ class AsyncJob:
         parser = EventParser()
         async with self.client.request("GET", path, None, headers, None) as answer:
             if answer.status != 200:
-                raise api_error(answer.status, await answer.read())
+                raise api_error(answer.status, await self.client.whole(answer))
             yield StreamEvent("open", "", b"")
             async for data in answer.content.iter_any():
-                for event in parser.feed(data):
+                for event in self.client.read(data, parser.feed):
                     yield event
+
+
+def _is_hopeless(error: Exception) -> bool:
+    """A certificate that is not trusted: it will not be when asked again either."""
+    return isinstance(error, ssl.SSLError) and not isinstance(error.__cause__, ssl.SSLEOFError)
 
 
 def api_error(status: int, text: bytes) -> ApiError:
@@ -325,11 +430,6 @@ def api_error(status: int, text: bytes) -> ApiError:
         return ApiError(status, {"detail": f"status {status}: this does not seem to be a node of elfstream"})
 
 
-def backoff_s(attempt: int) -> float:
-    """From 0.1 s to 2 s, spread."""
-    return min(0.1 * 2.0 ** min(attempt - 1, 10), 2.0) * random.uniform(0.75, 1.25)
-
-
 def time_text(moment: datetime | None) -> str | None:
     """RFC 3339; without a time zone it is UTC."""
     if moment is None:
@@ -337,8 +437,21 @@ def time_text(moment: datetime | None) -> str | None:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
 
 
+def _documents(name: str) -> Callable[[Document], list[Document]]:
+    """The list of that name in an answer."""
+    return lambda answer: msgspec.convert(answer[name], list[Document])
+
+
+def _next(page: Document) -> str | None:
+    return msgspec.convert(page["next"], str | None)
+
+
+def _result(event: StreamEvent) -> WindowResult:
+    return window_result(msgspec.json.decode(event.data, type=Document))
+
+
 def _lost(event: StreamEvent) -> ResultsLostError:
-    told = msgspec.json.decode(event.data)
+    told = msgspec.json.decode(event.data, type=dict[str, int])
     if event.name == "gap":
         return ResultsLostError(told["after"], told["upto"], "they were kept long enough and dropped")
     return ResultsLostError(told["after"], told["last"], "the job was made anew")

@@ -8,7 +8,8 @@ from typing import Any
 class ApiError(Exception):
     """The fleet refused a request. `kind` is one of docs/API.md: unknown, exists, stale, sql, invalid, ...
 
-    `field` names what is wrong, `position` is the 0-based offset into its text, `advice` what to write instead.
+    `field` names what is wrong, `position` is the 0-based offset into its text, `line` that of the body (from 1), `advice`
+    what to write instead.
     """
 
     def __init__(self, status: int, document: dict[str, Any]) -> None:
@@ -17,14 +18,30 @@ class ApiError(Exception):
         self.detail = str(document.get("detail", f"status {status}"))
         self.field: str = document.get("field") or ""
         self.position: int | None = document.get("position")
+        self.line: int | None = document.get("line")
         self.advice: str = document.get("advice") or ""
         self.node: str = document.get("node") or ""
-        where = f"{self.field}: " if self.field else ""
-        super().__init__(where + self.detail + (f" {self.advice}" if self.advice else ""))
+        where = f"line {self.line}: " if self.line is not None else ""
+        where += f"{self.field}: " if self.field else ""
+        super().__init__(where + advised(self.detail, self.advice))
+
+
+def advised(detail: str, advice: str | None) -> str:
+    """What is wrong, and what to do, as two sentences."""
+    if not advice:
+        return detail
+    return f"{detail} {advice}" if detail.endswith((".", "?", "!", ":")) else f"{detail}. {advice}"
 
 
 class UnreachableError(ConnectionError):
     """No node answered for as long as the client is patient."""
+
+
+class OddAnswerError(UnreachableError):
+    """Something answered that is no node of elfstream, or of a version that this one does not understand."""
+
+    def __init__(self, url: str, why: str) -> None:
+        super().__init__(f"{url}: what came is not what a node of elfstream says: {why}")
 
 
 class ResultsLostError(Exception):

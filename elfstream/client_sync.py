@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from datetime import datetime
 from types import TracebackType
 from typing import Any, TypeVar
 
+from elfstream.backfilled import NOTHING_PUT, BackfillScope, bodies, put_in_all
 from elfstream.client import PATIENCE_S, AsyncClient, AsyncJob, Document, connect_async
 from elfstream.remote_results import WindowResult
 
@@ -116,6 +117,19 @@ class Client:
         self._loop.run(self._client.submit(name, sql, settings=settings, parameters=parameters))
         return self.job(name)
 
+    def submit_derived(
+        self,
+        name: str,
+        columns: Iterable[tuple[str, str]],
+        *,
+        size: str | None = None,
+        text: str = "",
+        settings: Mapping[str, object] | None = None,
+    ) -> Job:
+        """Makes a job whose windows all come by `put_windows`; see AsyncClient.submit_derived."""
+        self._loop.run(self._client.submit_derived(name, columns, size=size, text=text, settings=settings))
+        return self.job(name)
+
     def job(self, name: str) -> Job:
         """The job of that name, whether it is there or not."""
         return Job(self._client.job(name), self._loop)
@@ -195,9 +209,27 @@ class Job:
         """Wait for this agent no longer."""
         return self._loop.run(self._job.forget(agent))
 
+    def recover(self, confirm: str) -> Document:
+        """At the one node that the client was given: go on from its log alone; see AsyncJob.recover."""
+        return self._loop.run(self._job.recover(confirm))
+
     def tree(self, depth: int | None = None) -> Document:
         """Its reducer tree, from the root."""
         return self._loop.run(self._job.tree(depth))
+
+    def backfill_scope(
+        self, start: datetime | None = None, end: datetime | None = None, revision: int | None = None
+    ) -> BackfillScope:
+        """What a backfill of windows that start in [start, end) has to compute; see AsyncJob.backfill_scope."""
+        return self._loop.run(self._job.backfill_scope(start, end, revision))
+
+    def put_windows(self, windows: Iterable[Mapping[str, Any] | bytes]) -> dict[str, int]:
+        """Makes windows computed elsewhere results of the job; see AsyncJob.put_windows. `windows` is run through here,
+        between requests, so it may ask the same client."""
+        told = dict(NOTHING_PUT)
+        for body in bodies(windows):
+            told = put_in_all(told, self._loop.run(self._job.put_body(body)))
+        return told
 
     def results(
         self,
@@ -209,7 +241,7 @@ class Job:
         rows: int | None = None,
         limit: int | None = None,
     ) -> Iterator[WindowResult]:
-        """Windows that start in [start, end) in order of time, at most `limit`; the latest revision of each, or with `all`
+        """Windows that start in [start, end) in order of time, at most `limit`; the latest edition of each, or with `all`
         every one."""
         return self._loop.each(
             self._job.results(start, end, status=status, all=all, rows=rows, limit=limit)

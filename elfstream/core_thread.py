@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from srt.automaton import WAKE, Core, Instant, Received
-from srt.frame_messages import ForJob
+from elfstream.core_queue import CoreQueue, Waiting
+from elfstream.cpu_share import unlimited
+from srt.automaton import WAKE, Core, Instant
 
 Carrier = Callable[[Any], None]
 Clock = Callable[[], Instant]
@@ -23,8 +23,8 @@ def system_clock() -> Instant:
 
 
 class CoreThread(threading.Thread):
-    """Runs a core until `stop`. Frames of jobs wait while anything else does: a lease must not end because runs are merged.
-    Two events of the same kind keep their order."""
+    """Runs a core until `stop`, and tells it when it is late (`Overload`). In which order it gets what waits says
+    elfstream/core_queue.py."""
 
     def __init__(
         self,
@@ -33,9 +33,11 @@ class CoreThread(threading.Thread):
         failed: Carrier,
         flush: Callable[[], None] = lambda: None,
         clock: Clock = system_clock,
+        rest_s: Callable[[], float] = unlimited,
     ) -> None:
         """`carriers` take effects by their exact type, in this thread; an effect that nobody carries is an error. `flush` is
-        called when the carriers have got all effects of a turn. `failed` gets the exception that ended the thread."""
+        called when the carriers have got all effects of a turn. `failed` gets the exception that ended the thread. `rest_s`
+        says how long frames are to wait for processor time."""
         super().__init__(name="core", daemon=True)
         self.core = core
         self.handled = 0
@@ -43,8 +45,10 @@ class CoreThread(threading.Thread):
         self.busy_s = 0.0
         """Seconds spent on them."""
         self._carriers, self._failed, self._flush, self._clock = carriers, failed, flush, clock
-        self._urgent: deque[tuple[Any, Callable[[], None] | None]] = deque()
-        self._frames: deque[tuple[Any, Callable[[], None] | None]] = deque()
+        self._rest_s = rest_s
+        self._queue = CoreQueue()
+        self._late_s = 0.0
+        """When events were taken last."""
         self._woken = threading.Condition()
         self._stopping = False
 
@@ -52,9 +56,8 @@ class CoreThread(threading.Thread):
 
     def post(self, event: Any, dealt: Callable[[], None] | None = None) -> None:
         """Queues an event; `dealt` is called in the core's thread when its effects are carried."""
-        frame = isinstance(event, Received) and isinstance(event.message, ForJob)
         with self._woken:
-            (self._frames if frame else self._urgent).append((event, dealt))
+            self._queue.put(event, dealt, self._clock().s)
             self._woken.notify()
 
     def stop(self) -> None:
@@ -66,7 +69,13 @@ class CoreThread(threading.Thread):
     @property
     def backlog(self) -> int:
         """Events that wait."""
-        return len(self._urgent) + len(self._frames)
+        return len(self._queue)
+
+    @property
+    def late_s(self) -> float:
+        """How late it is with events, about."""
+        with self._woken:
+            return self._queue.late_s(self._clock().s)
 
     # the thread itself
 
@@ -77,25 +86,30 @@ class CoreThread(threading.Thread):
         except BaseException as problem:  # whoever started us decides what a broken core means
             self._failed(problem)
 
-    def _next(self) -> Sequence[tuple[Any, Callable[[], None] | None]]:
+    def _next(self) -> Sequence[Waiting]:
         """Waits for events or for the core's time; empty: its time has come, or the end."""
         with self._woken:
-            while not (self._urgent or self._frames or self._stopping):
-                rest_s = self.core.wake_at - self._clock().s
-                if rest_s <= 0:
+            while not (self._queue.has_others or self._stopping):
+                frames_s = self._rest_s() if self._queue.has_frames else IDLE_S
+                if frames_s <= 0:
+                    break
+                wake_s = self.core.wake_at - self._clock().s
+                if wake_s <= 0:
                     return ()
-                self._woken.wait(min(rest_s, IDLE_S))
-            if self._urgent:
-                count = min(len(self._urgent), TURN_EVENTS)
-                return [self._urgent.popleft() for _ in range(count)]
-            return [self._frames.popleft()] if self._frames else ()
+                self._woken.wait(min(wake_s, frames_s))
+            may_frame = self._queue.has_frames and self._rest_s() <= 0
+            now_s = self._clock().s
+            self._late_s = self._queue.late_s(now_s)
+            return self._queue.take(TURN_EVENTS, now_s, may_frame)
 
-    def _turn(self, events: Sequence[tuple[Any, Callable[[], None] | None]]) -> None:
+    def _turn(self, events: Sequence[Waiting]) -> None:
         began_s = time.perf_counter()
-        for event, dealt in events:
-            self._handle(event)
-            if dealt is not None:
-                dealt()
+        if (told := self._queue.overload(self._late_s)) is not None:
+            self._handle(told)
+        for waiting in events:
+            self._handle(waiting.event)
+            if waiting.dealt is not None:
+                waiting.dealt()
         if self.core.wake_at <= self._clock().s:
             self._handle(WAKE)
         self._flush()

@@ -16,14 +16,15 @@ from typing import BinaryIO, NamedTuple
 
 from agent.errors import InputError
 from agent.files import Block, Inputs, expand
-from agent.pipeline import LineCounts, SourcePipeline
+from agent.line_counts import LineCounts
+from agent.log_format import AUTO, resolve_format
+from agent.pipeline import SourcePipeline
 from cbt.memory import Memory
 from elfstream.memory import open_memory
 from elfstream.rejects import kept_line
 from elfstream.result import RejectSample, Result, ResultColumn, Stats
 from elfstream.sizes import MEMORY_MAX, SPILL_MAX
-from job.errors import FormatError
-from job.formats import Format, as_logged, detect, find, in_zone
+from job.formats import Format
 from job.panes import PaneStore
 from job.plan import Plan
 from job.row_phase import RowPhase
@@ -31,8 +32,6 @@ from job.sql import Schema, compile_sql
 from master.stages import Stages, innermost
 from master.windows import FinishedWindow
 
-AUTO = "auto"
-UNDETECTED = "nothing could be detected: no file has a line that is not blank; read as combined"
 SAMPLES_MAX = 8
 """Rejects kept as samples of a query."""
 SAMPLE_BYTES_MAX = 512
@@ -64,36 +63,6 @@ class RejectedLineError(Exception):
 def paths_of(paths: Paths) -> list[str]:
     """The files that `paths` names (see agent.files.expand). Raises InputError."""
     return expand([paths] if isinstance(paths, str | os.PathLike) else paths)
-
-
-def resolve_format(
-    name: str, inputs: Inputs, server_config: Path | None = None, timezone: str | None = None
-) -> tuple[Format, str]:
-    """The format called `name` and why it was chosen; "auto" looks into the first file that has lines, as do formats whose
-    logs name their columns. `timezone` is that of times without an offset.
-
-    Raises FormatError, InputError.
-    """
-    format, why = _found_format(name, inputs, server_config)
-    return (format if timezone is None else in_zone(format, timezone)), why
-
-
-def _found_format(name: str, inputs: Inputs, server_config: Path | None) -> tuple[Format, str]:
-    if name.lower() != AUTO:
-        format = find(name, server_config=server_config)
-        if format.directives and not format.text:
-            format = as_logged(format, inputs.head()[1])
-        return format, f"as asked: {name}"
-    if server_config is not None:
-        raise FormatError("--server-config needs the name of a format in that file: add --format NAME")
-    path, head = inputs.head()
-    if not head:
-        return find("combined"), UNDETECTED
-    try:
-        detection = detect(head)
-    except FormatError as error:
-        raise FormatError(f"{path}: {error}") from error
-    return detection.format, detection.reason
 
 
 def schema_of(format: Format) -> Schema:

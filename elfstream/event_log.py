@@ -22,6 +22,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TextIO
 
+from aiohttp.http_exceptions import HttpProcessingError
+
 from elfstream.terminal import visible
 
 LINE_MAX = 16 << 10
@@ -91,9 +93,22 @@ def set_up(
             root.removeHandler(old)
             old.close()
     root.addHandler(handler)
+    logging.getLogger("aiohttp.server").addFilter(_told_of_strangers)
     root.setLevel(level.upper())
     logging.captureWarnings(True)
     return handler
+
+
+def _told_of_strangers(record: logging.LogRecord) -> bool:
+    """Who sends what is no HTTP has a line, not the traceback of an error of this node."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, HttpProcessingError):
+        record.levelno, record.levelname, record.exc_info = logging.INFO, "INFO", None
+        peer = record.args[0] if isinstance(record.args, tuple) and record.args else None
+        record.msg, record.args = "a request that is no HTTP", ()
+        record.fields = {"peer": peer, "why": error.message.partition("\n")[0].rstrip(": ")}
+        return logging.getLogger(record.name).isEnabledFor(logging.INFO)
+    return True
 
 
 def is_journal(stream: TextIO, environ: Mapping[str, str]) -> bool:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 import click
 
@@ -18,14 +19,18 @@ if TYPE_CHECKING:
 
     from elfstream.client import AsyncClient
     from elfstream.client_errors import ApiError, ResultsLostError
+    from elfstream.client_sync import Client
 
-URL = "http://127.0.0.1:7117"
+PORT = 7117
+URL = f"http://127.0.0.1:{PORT}"
 FAILED, USAGE = 1, 2
 START = (
     "Start one with 'elfstream node -c node.toml' ('elfstream check --example' prints such a file), or say where one is "
     "with --url or ELFSTREAM_URL."
 )
 NAMES_SHOWN = 8
+RANGE = ("from", "to", "start")
+"""Members of requests that are options of the same name."""
 
 T = TypeVar("T")
 Work = Callable[["AsyncClient"], Awaitable[T]]
@@ -77,9 +82,15 @@ class Fleet(NamedTuple):
             except ResultsLostError as error:
                 raise _lost(error) from None
 
+    def connect(self) -> Client:
+        """A client for code that blocks; errors are those of the client. Raises FleetError for options that are wrong."""
+        from elfstream.client_sync import connect
+
+        return connect(self._addresses(), token=self._token(), tls=self._tls())
+
     def _addresses(self) -> list[str]:
         scheme = "https" if self.cacert or self.cert else "http"
-        return [url if "://" in url else f"{scheme}://{url}" for url in self.urls]
+        return [_address(url, scheme) for url in self.urls]
 
     def _token(self) -> str | None:
         if self.token_file is None:
@@ -113,12 +124,25 @@ class Fleet(NamedTuple):
         return context
 
 
+def _address(given: str, scheme: str) -> str:
+    """web1 and web1:7217, as nodes are named in configurations, as addresses; those stay. Raises FleetError."""
+    try:
+        parts = urlsplit(given if "://" in given else f"{scheme}://{given}")
+        port, sound = parts.port, parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:  # a port that is none
+        port, sound = None, False
+    if not sound:
+        raise FleetError(f"--url {given}: this is no address of a node; write one like {URL}", USAGE)
+    is_bare = "://" not in given and port is None and not parts.path
+    return f"{parts.geturl()}:{PORT}" if is_bare else parts.geturl()
+
+
 async def _answering(urls: list[str], token: str | None, tls: ssl.SSLContext | None) -> list[str]:
     """`urls`, one that answers first. Nothing is asked twice: where nobody listens people are told at once."""
     from elfstream.client import connect_async
     from elfstream.client_errors import ApiError, UnreachableError
 
-    problems = []
+    problems, is_there = [], False
     for at, url in enumerate(urls):
         try:
             async with connect_async(url, token=token, tls=tls, patience_s=0.0) as client:
@@ -127,8 +151,10 @@ async def _answering(urls: list[str], token: str | None, tls: ssl.SSLContext | N
         except ValueError as error:
             raise FleetError(f"--url {url}: {error}", USAGE) from None
         except (ApiError, UnreachableError) as error:
-            problems.append(_unanswered(url, error))
-    raise FleetError("\n".join([*problems, START]))
+            guarded = _guarded(url, reason(error))
+            is_there = is_there or bool(guarded)
+            problems.append(guarded or _unanswered(url, error))
+    raise FleetError("\n".join(problems if is_there else [*problems, START]))
 
 
 def reason(error: Exception) -> str:
@@ -137,15 +163,24 @@ def reason(error: Exception) -> str:
     return re.sub(r"(Connect call failed|Multiple exceptions).*", "nobody listens there", text)
 
 
-def _unanswered(url: str, error: Exception) -> str:
-    text = reason(error).removeprefix(f"{url}: ")
+def _guarded(url: str, text: str) -> str:
+    """What a node wants that is there but does not let us in; empty: nobody knows of one."""
     if "is not valid for" in text:
         return f"{url} has a certificate for another name: ask at the name or address that it was made for."
     if "CERTIFICATE_VERIFY_FAILED" in text:
         return f"{url} has a certificate that is not trusted here: name the fleet's authority with --cacert."
     if "CERTIFICATE_REQUIRED" in text or "HANDSHAKE_FAILURE" in text:
         return f"{url} wants a certificate: name one with --cert and --key."
-    hint = " Does it want https?" if url.startswith("http:") and "disconnected" in text else ""
+    if "WRONG_VERSION_NUMBER" in text or "RECORD_LAYER_FAILURE" in text:
+        return f"no node answers at {url}: it speaks no TLS. Does it want http?"
+    return ""
+
+
+def _unanswered(url: str, error: Exception) -> str:
+    text, hint = reason(error).removeprefix(f"{url}: "), ""
+    if "disconnected" in text or "reset by peer" in text:
+        has_tls = url.startswith("https:")
+        hint = " Is the certificate of --cert of the fleet's authority?" if has_tls else " Does it want https?"
     return f"no node answers at {url}: {text}.{hint}"
 
 
@@ -158,7 +193,7 @@ async def _unknown(client: AsyncClient, job: str) -> str:
     if not names:
         return f"there is no job {job}, nor any other; 'elfstream job submit' makes one"
     more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return f"there is no job {job}; there are {', '.join(names[:NAMES_SHOWN])}{more}"
+    return f"there is no job {job}; the fleet has {', '.join(names[:NAMES_SHOWN])}{more}"
 
 
 def refused(error: ApiError, job: str = "", sql: str = "") -> FleetError:
@@ -186,9 +221,12 @@ def refused(error: ApiError, job: str = "", sql: str = "") -> FleetError:
 
 def blamed(field: str | None, detail: str, advice: str | None) -> str:
     """What is wrong with a member of a request, called by the option that it came from."""
+    from elfstream.client_errors import advised
+
     where = (field or "").replace("settings.", "--set ").replace("parameters.", "--param ")
-    prefix = f"{where}: " if where not in ("", "name", "sql") else ""
-    return f"{prefix}{detail}" + (f" {advice}" if advice else "")
+    where = f"--{where}" if where in RANGE else where
+    prefix = f"{where}: " if where not in ("", "name", "sql", "confirm") else ""
+    return prefix + advised(detail, advice)
 
 
 def _lost(error: ResultsLostError) -> FleetError:

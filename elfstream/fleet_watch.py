@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -22,7 +21,7 @@ from elfstream.views.top import (
     WINDOWS,
     FleetState,
     JobState,
-    Rate,
+    LineRates,
     Windows,
     fleet_picture,
     job_picture,
@@ -110,7 +109,7 @@ class JobFeed:
     `stays`, say so."""
 
     def __init__(self, client: AsyncClient, name: str, after: int | None, stays: bool) -> None:
-        self.state, self.windows = JobState(name, None, Rate()), Windows()
+        self.state, self.windows = JobState(name, None, LineRates()), Windows()
         self.trouble, self.news = "", asyncio.Event()
         self._client, self._job = client, AsyncJob(client, name)
         self._after, self._stays = after, stays
@@ -160,7 +159,9 @@ class JobFeed:
         newest = await self._newest()
         if newest is None or newest.window is None:
             return
-        start = newest.window.start - WINDOWS * (newest.window.end - newest.window.start)
+        # What was computed elsewhere may have come last, and be of last year.
+        end = newest.window.start if newest.origin == "live" else datetime.now(UTC)
+        start = end - WINDOWS * (newest.window.end - newest.window.start)
         async for result in self._job.results(start, rows=ROWS_MAX):
             self.windows.note(result)
 
@@ -177,7 +178,7 @@ class JobFeed:
     async def look(self) -> None:
         """Asks for its state. Raises ApiError, UnreachableError."""
         job = await self._job.show()
-        self.state.rate.note(time.monotonic(), job["coverage"]["lines"])
+        self.state.rates.note(job)
         self.state = self.state._replace(job=job)
 
 
@@ -213,7 +214,7 @@ class FleetFeed:
         names = [one["name"] for one in await self._client.jobs()]
         self._all = len(names)
         known = self._jobs
-        self._jobs = {name: known.get(name) or JobState(name, None, Rate()) for name in names[: self.room]}
+        self._jobs = {name: known.get(name) or JobState(name, None, LineRates()) for name in names[: self.room]}
         gate = asyncio.Semaphore(ASK_AT_ONCE)
         await asyncio.gather(*(self._ask(name, gate) for name in self._jobs))
 
@@ -225,7 +226,7 @@ class FleetFeed:
             except (ApiError, UnreachableError) as error:
                 self._jobs[name] = before._replace(job=None, problem=reason(error))
                 return
-            before.rate.note(time.monotonic(), job["coverage"]["lines"])
+            before.rates.note(job)
             self._jobs[name] = before._replace(job=job, problem="")
 
 
@@ -259,12 +260,8 @@ async def picture(client: AsyncClient, name: str | None) -> list[str]:
     if name is not None:
         one = JobFeed(client, name, None, stays=False)
         await one.begin()
-        await asyncio.sleep(REFRESH_S)
-        await one.look()
         return job_picture(one.state, one.windows, *PIPE_SIZE, colour=False, foot=False)
     feed = FleetFeed(client)
     feed.room = jobs_room(PIPE_SIZE[1])
-    await feed.look()
-    await asyncio.sleep(REFRESH_S)
     await feed.look()
     return fleet_picture(feed.state(), *PIPE_SIZE, colour=False)[:-2]

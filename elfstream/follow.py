@@ -13,7 +13,7 @@ from typing import Protocol
 
 from agent.follower import Follower, Found
 from agent.since import first_offset
-from agent.tail_events import Deliver, Gap, Trouble
+from agent.tail_events import Deliver, Gap, Recovered, Trouble
 from agent.tail_options import ReadFrom, TailOptions
 from cbt.memory import Memory
 from elfstream.live_query import LiveQuery
@@ -114,6 +114,8 @@ def take(found: Found, query: LiveQuery, clock_us: int, trouble: Callable[[str],
         lost = found.stop - found.start
         query.gap(lost)
         trouble(f"{found.path}: {lost} bytes were gone before they could be read ({found.reason})")
+    elif isinstance(found, Recovered):
+        query.gap(found.start - found.stop)
     elif isinstance(found, Trouble):
         trouble(f"{found.path}: {found.message}")
 

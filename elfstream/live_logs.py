@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from agent.pipeline import LineCounts, SourcePipeline
+from agent.line_counts import LineCounts
+from agent.pipeline import SourcePipeline
 from cython_ext.scan import Batch
 from job.formats import Format
 from job.row_phase import RowPhase

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
-from agent.pipeline import LineCounts
+from agent.line_counts import LineCounts
 from cbt.memory import Memory
 from cython_ext.scan import Batch
 from elfstream.live_logs import LiveLogs
@@ -62,7 +62,7 @@ class LiveQuery:
         self._logs.ended(file)
 
     def gap(self, bytes_lost: int) -> None:
-        """Bytes of a log were gone before they could be read."""
+        """Bytes of a log were gone before they could be read; below 0: they were found after all."""
         self.gap_bytes += bytes_lost
 
     def advance(self, clock_us: int) -> Iterator[Publication]:

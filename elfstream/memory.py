@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import replace
 
-from cbt.budget import Budget
 from cbt.errors import MemoryCapError, SpillError
-from cbt.memory import Memory
-from cbt.options import BudgetOptions, Options
-from elfstream.sizes import size_bytes
+from cbt.memory import Memory, capped
+from job.sizes import size_bytes
 
 MEMORY_LEAST_BYTES = 8 << 20
 """Tables, and the blocks of merges under way, need this much to get on."""
-
-SHARE = 16
-"""A table, and a batch of groups being finished, take at most the cap divided by this."""
 
 
 def open_memory(memory_max: str | int, spill_dir: str | None, spill_max: str | int) -> Memory:
@@ -32,10 +26,4 @@ def open_memory(memory_max: str | int, spill_dir: str | None, spill_max: str | i
     directory = tempfile.gettempdir() if spill_dir is None else spill_dir
     if not os.path.isdir(directory):
         raise SpillError(f"there is no directory {directory} to spill to: make it, or choose another spill_dir")
-    sizes = Options()
-    trees = replace(
-        sizes,
-        table_bytes_max=min(sizes.table_bytes_max, cap // SHARE),
-        batch_bytes_max=min(sizes.batch_bytes_max, cap // SHARE),
-    )
-    return Memory(Budget(BudgetOptions(memory_max=cap, spill_dir=directory, spill_max=spill)), trees)
+    return capped(cap, directory, spill)

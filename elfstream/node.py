@@ -9,20 +9,20 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from agent.journal import STORE as JOURNAL
-from agent.stream_events import JobGone, JobHeard, JobParent, JobTold, JobUp
+from agent.stream_events import JobGone, JobHeard, JobParent, JobTold, JobTrees, JobUp, SourcesChanged
 from agent.streams import Streams
 from cbt.budget import Budget
 from cbt.options import Options as TreeSizes
 from elfstream.notice_board import About, HaveSources, JoinJob, LeaveJob, NoticeBoard
 from elfstream.notices import DIRECTORY
 from master.group_messages import GROUP_MESSAGES
-from master.job_events import Announce, Finished, JobRemovedElsewhere, ResultsRead
-from master.masters import Masters, NewsHere
+from master.job_events import Announce, Finished, JobRemovedElsewhere, NewsHere, Overload, ResultsRead
+from master.masters import Masters
 from master.mastership import MastersOptions
 from master.requests import (
     Answer,
@@ -81,6 +81,10 @@ class NodeOptions:
     about: About = field(default_factory=About)
 
 
+class HandedOver(NamedTuple):
+    """Effect, once after `LeaveRing`: other nodes lead every job, and this one is a member for none, unless it is alone."""
+
+
 class NodeCore:
     """One node. `agent` is None for a worker."""
 
@@ -109,8 +113,9 @@ class NodeCore:
         self._tokens: dict[int, tuple[str, int]] = {}
         """Writes on their way, by the token given to the driver: the store and the token of its owner."""
         self._token = 0
-        self._finding: dict[int, Ask] = {}
+        self._finding: dict[int, Ask | Claim] = {}
         self._finds = 0
+        self._leaving = False
         self._now = Instant(0.0, 0)
         self._out: list[Any] = []
         self._routes: dict[type, Callable[[Any], None]] = self._table()
@@ -122,7 +127,7 @@ class NodeCore:
             RingActive: self._active,
             **dict.fromkeys((Serve, ForwardTo, Multicast, SetContent), self._to_trees),
             StopServing: self._stop_serving,
-            Claim: self._to_masters,
+            Claim: self._claimed,
             AtRoot: self._to_masters,
             ForVertex: self._to_vertices,
             TreeParent: lambda told: self._to_vertices(ForVertex(told.key, ParentChanged(told.parent))),
@@ -132,11 +137,12 @@ class NodeCore:
             ContentChanged: lambda told: self._tell_agent(told.key, told.content),
             CastDelivered: lambda told: self._tell_agent(told.key, told.payload),
             NewsHere: lambda told: self._tell_agent(told.key, told.news),
-            ForChildHere: lambda told: self._to_agent(JobHeard(told.key, told.message)),
-            JobUp: lambda up: self._to_vertices(ForVertex(up.job, Received(self.ref, up.message))),
+            ForChildHere: self._for_agent,
+            JobUp: self._from_agent,
+            JobTrees: lambda told: self._join_trees(told.job, told.trees),
             Announce: self._to_board,
             JobRemovedElsewhere: self._to_masters,
-            JoinJob: lambda told: self._join(told.key),
+            JoinJob: lambda told: self._join_trees(told.key, 1),
             LeaveJob: lambda told: self._leave(told.key),
             Write: self._write,
             Send: self._send,
@@ -163,12 +169,15 @@ class NodeCore:
         elif isinstance(event, PeerLost):
             self._route(self.ring.handle(event, now))
             self._to_vertices(event)
+            self._to_masters(event)
         elif isinstance(event, LeaveRing):
             self._to_board(event)
             self._route(self.ring.handle(event, now))
+            self._members(MembersChanged((), (self.ref,)))
+            self._leaving = True
         elif isinstance(event, Ask):
             self._ask(event)
-        elif isinstance(event, Finished | ResultsRead | JobRemovedElsewhere):
+        elif isinstance(event, Finished | ResultsRead | JobRemovedElsewhere | Overload):
             self._to_masters(event)
         elif isinstance(event, Busy | Room):
             self._to_vertices(event)
@@ -176,8 +185,12 @@ class NodeCore:
             if self.agent is None and event.sources:
                 raise NodeError("a worker reads no logs, so it has no sources")
             self._to_board(event)
+            self._to_agent(SourcesChanged())
         else:
             self._to_agent(event)
+        if self._leaving and not self.masters.needed:
+            self._leaving = False
+            self._out.append(HandedOver())
         return self._out
 
     def leads(self, key: bytes) -> bool:
@@ -250,19 +263,46 @@ class NodeCore:
 
     def _children(self, key: bytes) -> None:
         children = set(self.trees.children(key))
-        if self.agent is not None and key in self.agent.jobs:
+        if self.board.trees.is_mine(key):
             children.add(self.ref)
         self._to_vertices(ForVertex(key, ChildrenChanged(frozenset(children))))
 
-    def _join(self, key: bytes) -> None:
-        self._to_trees(Subscribe(key))
-        self._to_agent(JobParent(key, self.ref))
-        self._children(key)
-
     def _leave(self, key: bytes) -> None:
-        self._to_trees(Unsubscribe(key))
         self._to_agent(JobGone(key))
-        self._children(key)
+        self._join_trees(key, 0)
+
+    def _join_trees(self, job: bytes, count: int) -> None:
+        """The agent takes part in the first `count` trees of a job."""
+        fresh, over = self.board.trees.join(job, count)
+        for partition, tree in fresh:
+            self._to_trees(Subscribe(tree))
+            self._to_agent(JobParent(job, self.ref, partition))
+            self._tell_agent(tree, self.trees.content(tree))  # nobody tells once more what this node knows
+            self._children(tree)
+        for tree in over:
+            self._to_trees(Unsubscribe(tree))
+            self._children(tree)
+
+    def _from_agent(self, up: JobUp) -> None:
+        trees = self.board.trees.joined.get(up.job, ())
+        if up.partition < len(trees):
+            self._to_vertices(ForVertex(trees[up.partition], Received(self.ref, up.message)))
+
+    def _for_agent(self, told: ForChildHere) -> None:
+        job, partition = self.board.trees.place(told.key)
+        self._to_agent(JobHeard(job, told.message, partition))
+
+    def _claimed(self, claim: Claim) -> None:
+        """Of the tree of a further partition the job's leader is the root, wherever that is."""
+        job, partition = self.board.trees.place(claim.key)
+        leader = self.masters.leader(job, self._now.s)
+        if not partition:
+            self._to_masters(claim)
+        elif leader is not None:
+            if leader != self.ref:  # else it is, or will be, the root by itself
+                self._to_trees(ForwardTo(claim.key, leader))
+        elif claim not in self._finding.values():
+            self._find(job, claim)
 
     def _tell_agent(self, key: bytes, news: bytes) -> None:
         if not news or self.agent is None or key not in self.agent.jobs:
@@ -279,15 +319,18 @@ class NodeCore:
     def _ask(self, ask: Ask) -> None:
         request = ask.request
         if isinstance(request, FindMaster):
-            self._finding[self._finds] = ask
-            self._route(self.routing.handle(AskMaster(ask.key, self._finds, b""), self._now))
-            self._finds += 1
+            self._find(ask.key, ask)
         elif isinstance(request, DescribeVertex):
             self._out.append(Answer(ask.token, self._vertex_view(ask.key)))
         elif isinstance(request, DescribeNode):
             self._out.append(Answer(ask.token, self._node_view()))
         else:
             self._to_masters(ask)
+
+    def _find(self, key: bytes, whom: Ask | Claim) -> None:
+        number, self._finds = self._finds, self._finds + 1
+        self._finding[number] = whom
+        self._route(self.routing.handle(AskMaster(key, number, b""), self._now))
 
     def _asked(self, asked: Asked) -> None:
         """Another node looks for the master, which is here."""
@@ -297,10 +340,15 @@ class NodeCore:
     def _found_master(self, found: Answered) -> None:
         """Whoever answered is the master, or the node at which there would be one."""
         ask = self._finding.pop(found.request)
+        if isinstance(ask, Claim):
+            if found.sender is not None and found.payload is not None:
+                self._to_trees(ForwardTo(ask.key, found.sender))
+            return
         if found.sender is not None:
             self._out.append(Answer(ask.token, MasterAt(found.sender, found.payload is not None)))
         else:
-            self._out.append(Answer(ask.token, Refusal("busy", f"the master was not found: {found.problem}")))
+            why = self.masters.standing(ask.key, self._now.s)
+            self._out.append(Answer(ask.token, why or Refusal("busy", f"the master was not found: {found.problem}")))
 
     def _vertex_view(self, key: bytes) -> VertexView | Refusal:
         vertex, reducer = self.trees.vertices.get(key), self.vertices.reducers.get(key)

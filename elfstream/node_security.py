@@ -6,7 +6,7 @@ import ssl
 
 from elfstream.certs import dial_context, server_context
 from elfstream.config.model import SecurityConfig
-from elfstream.config.secrets import read_token
+from elfstream.config.secrets import read_token, read_webhook_secret
 from elfstream.event_log import hide
 from srt.peer_options import PeerAuth
 
@@ -17,6 +17,11 @@ class Security:
     def __init__(self, config: SecurityConfig) -> None:
         self.token = "" if config.token_file is None else read_token(config.token_file)
         hide(self.token)
+        self.webhook_secret = b""
+        if config.webhook_secret_file is not None:
+            self.webhook_secret = read_webhook_secret(config.webhook_secret_file)
+            hide(read_token(config.webhook_secret_file))
+        self.webhook_hosts = None if config.webhook_hosts is None else frozenset(config.webhook_hosts)
         self.server_tls: ssl.SSLContext | None = None
         """Of the port; asks browsers and peers for certificates where there is an authority, requires them of peers."""
         self.client_tls: ssl.SSLContext | None = None

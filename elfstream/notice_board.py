@@ -26,6 +26,7 @@ from elfstream.notices import (
     notice_of,
     source_entry,
 )
+from elfstream.partition_trees import PartitionTrees
 from job.plan import Schema
 from job.types import Type
 from master.job_events import Announce, JobRemovedElsewhere
@@ -83,6 +84,9 @@ class NoticeBoard:
         self.sources: dict[str, Schema] = {}
         self.joined: dict[bytes, int] = {}
         """Jobs that the agent here takes part in: when they were created."""
+        self.trees = PartitionTrees()
+        for entry in self.directory.of_kind(JOB):
+            self._know(entry.key, notice_of(entry))
         self._kind, self._rng = kind, rng
         self._tell_at = NEVER
         self._started_us = 0
@@ -211,6 +215,7 @@ class NoticeBoard:
         notice = notice_of(entry)
         if not isinstance(notice, JobNotice):
             return
+        self._know(entry.key, notice)
         key, joined = entry.key, self.joined.get(entry.key)
         wanted = notice.state == "running" and notice.source in self.sources
         if joined is not None and (not wanted or joined != notice.created_us):
@@ -220,6 +225,10 @@ class NoticeBoard:
             self.joined[key] = notice.created_us
             self._out.append(JoinJob(key))
         self._removed(key, notice)
+
+    def _know(self, key: bytes, notice: Any) -> None:
+        if isinstance(notice, JobNotice):
+            self.trees.know(key, notice.name, 0 if notice.state == "removed" else notice.trees)
 
     def _removed(self, key: bytes, notice: JobNotice) -> None:
         if notice.state == "removed":

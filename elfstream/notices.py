@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from job.plan import Schema
+from job.settings import PARTITIONS_MAX
 from job.types import DECIMAL_PRECISION_MAX, Kind, Type
 from master.service import JobNotice, NodeNotice
 from srt.automaton import Ref
@@ -57,6 +58,7 @@ class _Job(msgspec.Struct, frozen=True, array_like=True):
     revision: Annotated[int, Meta(ge=0, lt=GREATEST)]
     created_us: _Time
     changed_us: _Time
+    trees: Annotated[int, Meta(ge=1, le=PARTITIONS_MAX)] = 1
 
 
 class _Node(msgspec.Struct, frozen=True, array_like=True):
@@ -92,7 +94,9 @@ def job_entry(key: bytes, notice: JobNotice) -> Entry:
     removed = notice.state == "removed"
     serial = GREATEST if removed else notice.changed_us
     until_us = notice.changed_us + int(REMOVED_S * 1e6) if removed else 0
-    body = _Job(notice.name, notice.source, notice.state, notice.revision, notice.created_us, notice.changed_us)
+    body = _Job(
+        notice.name, notice.source, notice.state, notice.revision, notice.created_us, notice.changed_us, notice.trees
+    )
     return _entry(JOB, key, (notice.created_us, serial), body, until_us)
 
 
@@ -146,7 +150,7 @@ def notice_of(entry: Entry) -> JobNotice | NodeNotice | SourceNotice | None:
         return None
     if isinstance(body, _Job):
         return JobNotice(
-            body.name, body.source, body.state, body.revision, body.created_us, body.changed_us
+            body.name, body.source, body.state, body.revision, body.created_us, body.changed_us, body.trees
         )
     if isinstance(body, _Node) and body.ref.id == entry.key:
         told_us = entry.version[1]

@@ -6,7 +6,7 @@ docs/CLI.md is the contract of these formats; tests compare them letter by lette
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import IO, Any
 
@@ -109,10 +109,13 @@ def markdown_lines(columns: Sequence[NamedType], rows: Iterable[Sequence[Any]]) 
         yield ("| " + " | ".join(padded) + " |\n").encode()
 
 
-def write(style: str, columns: Sequence[NamedType], rows: Iterable[Sequence[Any]], out: IO[str]) -> None:
-    """Writes rows as `table`, `json`, `csv` or `markdown` to the text stream `out`, UTF-8 whatever the locale says."""
+def write(
+    style: str, columns: Sequence[NamedType], rows: Iterable[Sequence[Any]], out: IO[str], whole: Collection[str] = ()
+) -> None:
+    """Writes rows as `table`, `json`, `csv` or `markdown` to the text stream `out`, UTF-8 whatever the locale says. Columns
+    named in `whole` are not cut on a narrow terminal."""
     if style == "table":
-        lines = table_lines(columns, list(rows), out)
+        lines = table_lines(columns, list(rows), out, whole)
     else:
         lines = {"json": json_lines, "csv": csv_lines, "markdown": markdown_lines}[style](columns, rows)
     write_lines(lines, out)

@@ -15,15 +15,15 @@ from typing import IO, Any, NamedTuple
 import msgspec
 
 from agent.files import Block, Inputs
-from agent.pipeline import LineCounts
+from agent.line_counts import LineCounts
 from elfstream.embedded import PROGRESS_INTERVAL_S, SAMPLE_BYTES_MAX, Progress, RejectedLineError
 from elfstream.rejects import kept_line
 from elfstream.result import RejectSample
 from job.errors import FormatError
 from job.formats import Format, SourceScanner, find
 from job.formats.program import LineProgram
+from job.times import time_of
 from job.types import STRING, Kind, Type
-from master.window_values import time_of
 
 _ALL = 1 << 30
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from decimal import Decimal
 from typing import Any, NamedTuple
 
 from elfstream.result import ResultColumn, Row, row_class
-from job.types import Kind, type_of
-from master.window_values import Window
+from job.types import type_of
+from master.window_values import Window, from_json, window_of
 
 
 class RemoteCoverage(NamedTuple):
-    """What a result rests on; counters are since the job began."""
+    """What a result rests on; counters are of the streams that feed its plan, since these began."""
 
     agents: int
     missing: tuple[str, ...]
@@ -24,6 +23,7 @@ class RemoteCoverage(NamedTuple):
     late: int
     lost_bytes: int
     shed: int
+    outside: int = 0
 
 
 class WindowResult(NamedTuple):
@@ -33,40 +33,25 @@ class WindowResult(NamedTuple):
     """Ascends with each publication: `watch(after=id)` goes on behind it."""
     window: Window | None
     revision: int
-    """1, 2, ...: of this window; the greatest is the latest."""
+    """Edition: 1, 2, ... of this window, one for each time that it was published; the greatest is the latest."""
     status: str
     """tentative, final or withdrawn."""
     plan: int | None
-    """Revision of the job that owns the window."""
+    """Revision of the job's plan that owns the window."""
     published: datetime
     lines: int
     coverage: RemoteCoverage
     columns: tuple[ResultColumn, ...]
     row_count: int
     rows: list[Row]
-
-
-def _window(value: Mapping[str, str]) -> Window:
-    return Window(datetime.fromisoformat(value["start"]), datetime.fromisoformat(value["end"]))
-
-
-def _array(value: Sequence[Any]) -> list[float | None]:
-    return [None if item is None else float(item) for item in value]
-
-
-_CONVERTERS: dict[Kind, Callable[[Any], Any]] = {
-    Kind.DECIMAL: Decimal,
-    Kind.DOUBLE: float,
-    Kind.TIMESTAMP: datetime.fromisoformat,
-    Kind.WINDOW: _window,
-    Kind.ARRAY: _array,
-}
+    origin: str = "live"
+    """live, or backfill: it was computed elsewhere and sent."""
 
 
 def typed_rows(columns: Sequence[ResultColumn], rows: Iterable[Sequence[Any]]) -> list[Row]:
     """Rows of JSON values (docs/CLI.md) as Python values. Raises ValueError, TypeError for what is none of its type."""
     make = row_class(columns)
-    converters = [_CONVERTERS.get(column.type.kind) for column in columns]
+    converters = [from_json(column.type) for column in columns]
     if not any(converters):
         return [make(row) for row in rows]
     return [
@@ -81,10 +66,10 @@ def typed_rows(columns: Sequence[ResultColumn], rows: Iterable[Sequence[Any]]) -
 def window_result(document: Mapping[str, Any]) -> WindowResult:
     """A result as the API has it. Raises KeyError, ValueError, TypeError for what is none."""
     columns = tuple(ResultColumn(one["name"], type_of(one["type"])) for one in document["columns"])
-    coverage = document["coverage"]
+    coverage = {"outside": 0, **document["coverage"]}  # nodes of a version before did not tell it
     return WindowResult(
         document["id"],
-        None if document["window"] is None else _window(document["window"]),
+        None if document["window"] is None else window_of(document["window"]),
         document["revision"],
         document["status"],
         document["plan"],
@@ -94,4 +79,5 @@ def window_result(document: Mapping[str, Any]) -> WindowResult:
         columns,
         document["row_count"],
         typed_rows(columns, ([row[column.name] for column in columns] for row in document["rows"])),
+        document.get("origin", "live"),
     )

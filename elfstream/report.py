@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.json import encode
 
-from elfstream.embedded import UNDETECTED
+from agent.log_format import UNDETECTED
 from elfstream.progress import rate_text
 from elfstream.terminal import DIM, cut, has_colour, is_terminal, paint, pointed, quantity, visible
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from job.types import Kind, Type
-from master.window_values import Window, slices, values
+from job.types import Type
+from master.window_values import slices, values
 from master.windows import FinishedWindow
 
 
@@ -146,10 +146,10 @@ class Result:
     def to_arrow(self) -> Any:
         """The rows as a pyarrow.Table. Raises ImportError with advice when pyarrow is not installed."""
         try:
-            import pyarrow
+            from master.arrow_rows import arrow_table
         except ImportError as error:
             raise ImportError("to_arrow() needs pyarrow: pip install 'elfstream[arrow]'") from error
-        return arrow_table(pyarrow, self.columns, list(self))
+        return arrow_table(self.columns, list(self))
 
     def to_pandas(self) -> Any:
         """The rows as a pandas.DataFrame. Raises ImportError with advice when pandas or pyarrow is not installed."""
@@ -158,34 +158,3 @@ class Result:
         except ImportError as error:
             raise ImportError("to_pandas() needs pandas: pip install 'elfstream[pandas]'") from error
         return self.to_arrow().to_pandas()
-
-
-def arrow_table(pyarrow: Any, columns: Sequence[ResultColumn], rows: Sequence[Sequence[Any]]) -> Any:
-    """Rows of Python values as a pyarrow.Table."""
-    fields = [(column.name, _arrow_type(pyarrow, column.type)) for column in columns]
-    arrays = [
-        pyarrow.array([_arrow_value(row[index]) for row in rows], type=kind)
-        for index, (_, kind) in enumerate(fields)
-    ]
-    return pyarrow.Table.from_arrays(arrays, schema=pyarrow.schema(fields))
-
-
-def _arrow_type(pyarrow: Any, type: Type) -> Any:
-    stamp = pyarrow.timestamp("us", tz="UTC")
-    simple = {
-        Kind.NULL: pyarrow.null(),
-        Kind.BOOLEAN: pyarrow.bool_(),
-        Kind.BIGINT: pyarrow.int64(),
-        Kind.DOUBLE: pyarrow.float64(),
-        Kind.STRING: pyarrow.string(),
-        Kind.TIMESTAMP: stamp,
-        Kind.WINDOW: pyarrow.struct([("start", stamp), ("end", stamp)]),
-        Kind.ARRAY: pyarrow.list_(pyarrow.float64()),
-    }
-    if type.kind is Kind.DECIMAL:
-        return pyarrow.decimal128(type.precision, type.scale)
-    return simple[type.kind]
-
-
-def _arrow_value(value: Any) -> Any:
-    return value._asdict() if isinstance(value, Window) else value

@@ -10,12 +10,12 @@ import msgspec
 
 from elfstream.output import csv_lines
 from elfstream.remote_results import typed_rows
-from elfstream.result import ResultColumn, Row, arrow_table
+from elfstream.result import ResultColumn, Row
+from job.times import time_of
 from job.types import BIGINT, STRING, TIMESTAMP, type_of
 from master.api_results import TableEncoder
 from master.requests import ResultRecord
 from master.result_documents import packed_rows
-from master.window_values import time_of
 
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
 WINDOW_COLUMNS = (
@@ -61,10 +61,13 @@ def _csv(records: Sequence[ResultRecord], rows_max: int | None) -> Iterable[byte
 def _arrow(records: Sequence[ResultRecord], rows_max: int | None) -> Iterable[bytes]:
     import pyarrow
 
+    from master.arrow_rows import arrow_table
+    from master.arrow_types import arrow_schema
+
     columns = _columns(records[0]) if records else ()
     every = (*WINDOW_COLUMNS, *columns)
     sink = pyarrow.BufferOutputStream()
-    with pyarrow.ipc.new_stream(sink, arrow_table(pyarrow, every, []).schema) as writer:
+    with pyarrow.ipc.new_stream(sink, arrow_schema(every)) as writer:
         for record in records:
-            writer.write_table(arrow_table(pyarrow, every, list(_rows(record, columns, rows_max))))
+            writer.write_table(arrow_table(every, list(_rows(record, columns, rows_max))))
     yield sink.getvalue().to_pybytes()

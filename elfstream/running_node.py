@@ -10,10 +10,9 @@ import asyncio
 import errno
 import random
 import socket
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,37 +21,43 @@ from aiohttp import web
 
 from agent.driver import LogsThread
 from agent.log_reader import LogReader
+from agent.sources import Sources
 from agent.stream_events import Advance, Fold, Release, Trouble
+from cbt.budget import Ledger
 from cbt.memory import Memory
-from elfstream import __version__
-from elfstream.config import restart_keys
+from elfstream import __version__, descriptors
+from elfstream.config import changes
 from elfstream.config.model import Address, NodeConfig
+from elfstream.core_queue import LATE_MAX_S
 from elfstream.core_thread import CoreThread, system_clock
+from elfstream.cpu_share import CpuShare, unlimited
 from elfstream.event_log import EventLog
 from elfstream.fleet_wire import charged_to, fleet_wire
 from elfstream.memory import open_memory
 from elfstream.metrics import render
-from elfstream.node import NodeCore
-from elfstream.node_metrics import of_sources, of_threads
+from elfstream.node import HandedOver, NodeCore
+from elfstream.node_metrics import of_jobs, of_sources, of_threads
 from elfstream.node_parts import Parts, build, sources_of, told
 from elfstream.node_security import Security
 from elfstream.questions import Bell, Questions
 from elfstream.result_tables import tables
+from elfstream.workshop import Workshop
 from job.plan import Plan, Schema
 from master.api import HttpApi
 from master.api_options import ApiOptions
-from master.finishing import finish
-from master.job_events import Finish, JobErased, ReadResults, ResultsStored
-from master.masters import OfJob
+from master.finishing import finish, is_long
+from master.job_events import Finish, JobErased, OfJob, ReadResults, ResultsStored
 from master.requests import Answer, DescribeNode
 from master.result_store import StoredResults, read_results
-from master.service import JobNotice, NodeNotice
+from master.service import JobNotice, NodeNotice, Reloaded
 from srt.automaton import Ref, Send, Write
 from srt.data_dir import DataDir
 from srt.directory import EntryChanged, EntryEnded
 from srt.driver import PeerLinks
 from srt.ids import ID_BYTES
 from srt.links import Free, Hold, Links
+from srt.peer_counters import printable
+from srt.peer_options import PeerOptions
 from srt.ring import LeaveRing
 from srt.stores import Stores
 from srt.tree_events import CastEnded
@@ -62,6 +67,10 @@ from srt.wire import VERSION, VERSION_LEAST, Greeting
 log = EventLog("node")
 KEEPALIVE_S = 75.0
 """A connection without a request for so long, or without a whole one, is closed; streams and links stay."""
+BOOK_S = 0.1
+"""So often what links hold is charged to the memory of the node."""
+HAND_OVER_PART = 0.5
+"""So much of `drain_max` others have to take over."""
 LEAVE_S = 0.5
 """Others get so long to hear that we go."""
 
@@ -80,16 +89,22 @@ class PortError(Exception):
 class RunningNode:
     """One node; `master.service.NodeService` for the faces. All methods in the thread of the loop that `start` ran in."""
 
-    def __init__(self, config: NodeConfig, failed: Callable[[str], None]) -> None:
-        """`failed` is called, once and in any thread, when the node cannot go on: why."""
+    def __init__(
+        self, config: NodeConfig, failed: Callable[[str], None], reload: Callable[[], Awaitable[Reloaded]]
+    ) -> None:
+        """`failed` is called, once and in any thread, when the node cannot go on: why. `reload` is that of NodeService, for
+        the file is another's."""
         self.config = config
-        self._failed = failed
+        self._failed, self._reload = failed, reload
         self._rng = random.Random()
         self._to_loop: deque[Any] = deque()
         self._bell = Bell()
         self._ready = False
+        cores = config.limits.cpu_max_cores
+        self._rest_s = unlimited if cores is None else CpuShare(cores).rest_s
         self._logs: LogsThread | None = None
-        self._work = ThreadPoolExecutor(1, thread_name_prefix="work")
+        self._work = Workshop(self._post, partial(self._broken, "work"))
+        self._handed_over = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop
         self._core: NodeCore
         self._thread: CoreThread
@@ -99,6 +114,7 @@ class RunningNode:
         self._api: HttpApi
         self._runner: web.AppRunner
         self._memory: Memory
+        self._booking: asyncio.Task[None]
 
     # start and stop
 
@@ -123,6 +139,7 @@ class RunningNode:
                 self._rng,
                 self._sources,
                 self._can_run,
+                lambda start, path, journal: LogReader(self._sources, start, self._memory, path, journal),
             )
             await self._faces(ref, listener)
         except BaseException:
@@ -130,6 +147,7 @@ class RunningNode:
             raise
         self._run(parts)
         await self._links.start()
+        self._booking = self._loop.create_task(self._book_links())
         log.info("started", name=config.name, address=ref.address, id=ref.id.hex(), boot=ref.boot,
                  role="agent" if config.is_agent else "worker", version=__version__)  # fmt: skip
 
@@ -140,6 +158,8 @@ class RunningNode:
             token=security.token,
             certificates=security.peer_auth.certificate_required,
             client_tls=security.client_tls,
+            webhook_secret=security.webhook_secret,
+            webhook_hosts=security.webhook_hosts,
         )
         self._api = HttpApi(self, options, tables())
         greeting = Greeting(VERSION_LEAST, VERSION, ref, self.config.fleet)
@@ -153,6 +173,7 @@ class RunningNode:
             system_clock,
             self._rng,
             security.peer_auth,
+            PeerOptions(peers_max=descriptors.of_peers(descriptors.limit())),
         )
         self._runner = web.AppRunner(
             self._api.app, access_log=None, handle_signals=False, keepalive_timeout=KEEPALIVE_S
@@ -160,10 +181,10 @@ class RunningNode:
         await self._runner.setup()
         await web.SockSite(self._runner, listener, ssl_context=security.server_tls).start()
 
-    def _run(self, parts: Parts) -> None:
+    def _run(self, parts: Parts[LogReader]) -> None:
         self._core = parts.core
         self._thread = CoreThread(
-            parts.core, self._carriers(), partial(self._broken, "core"), self._flush, system_clock
+            parts.core, self._carriers(), partial(self._broken, "core"), self._flush, system_clock, self._rest_s
         )
         self._questions = Questions(self._post, self._loop)
         self.results = StoredResults(self._stores)
@@ -176,40 +197,60 @@ class RunningNode:
 
     def _start_logs(self, reader: LogReader) -> None:
         self._logs = LogsThread(
-            reader, self._post, lambda text: log.warning("logs", problem=text), partial(self._broken, "logs")
+            reader,
+            self._post,
+            lambda text: log.warning("logs", problem=text),
+            partial(self._broken, "logs"),
+            self._rest_s,
         )
         self._logs.start()
+
+    async def _book_links(self) -> None:
+        """What links hold counts towards `memory_max`: trees make room for it."""
+        ledger = Ledger(self._memory.budget)
+        booked = 0
+        while True:
+            held = self._links.held_bytes
+            ledger.charge(held - booked)
+            booked = held
+            await asyncio.sleep(BOOK_S)
 
     async def alive(self) -> None:
         """Returns when the core has answered a question. Raises TimeoutError when it does not, Refused."""
         await self.ask(bytes(ID_BYTES), DescribeNode())
 
-    def reload(self, config: NodeConfig) -> None:
-        """Other sources, from now on; everything else of a configuration takes a restart, and a change of it is told.
-
-        Raises FormatError, OptionsError: nothing was changed."""
-        sources = sources_of(config)
-        for key in restart_keys(self.config, config):
+    def apply(self, config: NodeConfig, sources: Sources) -> Reloaded:
+        """Other sources, from now on, and whatever else takes no restart; what takes one is told. `sources` are those of the
+        configuration. After `start`."""
+        found = changes(self.config, config)
+        for key in found.restart:
             log.warning("a change of this key takes a restart", key=key)
-        self.config = replace(self.config, sources=config.sources)
-        if self._logs is not None and config.sources:
+        if self._logs is not None and found.config.sources != self.config.sources:
             self._sources = sources
             self._logs.change(sources)
             self._post(told(sources))
-        log.info("reloaded", sources=", ".join(sources.by_name), config=self.config.digest)
+        self.config = found.config
+        return Reloaded(self.config.digest, found.changed, found.restart)
 
     async def stop(self) -> None:
-        """Leaves the fleet: others hear of it, what was decided is stored, and nothing is lost that the logs do not have."""
+        """Leaves the fleet: others hear of it and take over its jobs, what was decided is stored, and nothing is lost that
+        the logs do not have."""
         self._ready = False
+        self._booking.cancel()
         self._post(LeaveRing())
+        try:
+            await asyncio.wait_for(self._handed_over.wait(), HAND_OVER_PART * self.config.limits.drain_max_s)
+        except TimeoutError:
+            log.warning("stops though others do not have all its jobs yet; they have to elect leaders")
+        self._api.end_streams()  # readers go to those who have the jobs now
         await asyncio.sleep(LEAVE_S)
+        await self._links.close()  # the web server would wait a minute for those that peers dialled
         await self._runner.cleanup()
-        await self._links.close()
         self._thread.stop()
         await asyncio.to_thread(self._thread.join, self.config.limits.drain_max_s)
         if self._logs is not None:
             await asyncio.to_thread(self._logs.stop, self.config.limits.drain_max_s)
-        self._work.shutdown()
+        self._work.close()
         await asyncio.to_thread(self._stores.close)
         self._directory.close()
         log.info("stopped")
@@ -230,11 +271,11 @@ class RunningNode:
         """Called in the core's thread."""
         to_loop = self._to_loop.append
         return {
-            **dict.fromkeys((Send, Hold, Free, Answer, ResultsStored, OfJob), to_loop),
+            **dict.fromkeys((Send, Hold, Free, Answer, ResultsStored, OfJob, HandedOver), to_loop),
             Write: self._stores.write,
             **dict.fromkeys((Advance, Fold, Release), self._ask_logs),
-            Finish: lambda effect: self._in_work(lambda: finish(effect, self._memory)),
-            ReadResults: lambda effect: self._in_work(lambda: read_results(self._stores, effect)),
+            Finish: lambda effect: self._work.give(lambda: finish(effect, self._memory), is_long(effect)),
+            ReadResults: lambda effect: self._work.give(lambda: read_results(self._stores, effect)),
             Trouble: lambda trouble: log.warning("trouble", problem=trouble.problem),
             JobErased: lambda erased: log.info("job erased", job=erased.key.hex()),
             TreeRefused: lambda refused: log.warning("tree", problem=refused.problem),
@@ -244,17 +285,6 @@ class RunningNode:
     def _ask_logs(self, ask: Any) -> None:
         assert self._logs is not None
         self._logs.give(ask)
-
-    def _in_work(self, work: Callable[[], Any]) -> None:
-        done = self._work.submit(work)
-        done.add_done_callback(self._worked)
-
-    def _worked(self, done: Any) -> None:
-        problem = done.exception()
-        if problem is None:
-            self._post(done.result())
-        else:
-            self._broken("work", problem)
 
     def _flush(self) -> None:
         """In the core's thread, after a turn."""
@@ -274,6 +304,8 @@ class RunningNode:
                 self._links.hold(effect.key)
             elif isinstance(effect, Free):
                 self._links.free(effect.key)
+            elif isinstance(effect, HandedOver):
+                self._handed_over.set()
             else:
                 log.info("job", job=effect.key.hex(), told=type(effect.effect).__name__)
 
@@ -310,13 +342,21 @@ class RunningNode:
     def faults(self) -> Sequence[str]:
         faults = []
         if not self._core.ring.active:
-            faults.append("this node has not joined the fleet yet")
+            why = self._links.last_failure
+            faults.append("this node has not joined the fleet yet" + (why and f": {printable(why)}"))
+        late_s = self._thread.late_s
+        if late_s > LATE_MAX_S:
+            faults.append(f"this node is {late_s:.1f} s late with its work: it takes no further jobs until it is not")
         return faults
+
+    async def reload(self) -> Reloaded:
+        return await self._reload()
 
     def metrics(self) -> str:
         values = of_threads(self._thread, self._stores, self._links, self._memory.budget)
         if self._logs is not None:
             values |= of_sources(self._logs.figures)
+        values |= of_jobs(self._core.masters.figures, time.time_ns() // 1000)
         values |= self._api.counters()
         values |= {
             "build_info": {__version__: 1},

@@ -6,12 +6,24 @@ takes in. In a pipe or a file nothing is cut, grouped or rounded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from decimal import Decimal
 from math import isfinite
 from typing import IO, Any
 
-from elfstream.terminal import BOLD, DIM, cells, cut, has_colour, is_terminal, pad, paint, visible, width
+from elfstream.terminal import (
+    BOLD,
+    DIM,
+    cells,
+    cut,
+    cut_middle,
+    has_colour,
+    is_terminal,
+    pad,
+    paint,
+    visible,
+    width,
+)
 from job.types import Kind
 from job.value_texts import READABLE_TEXTS, NamedType, double_text
 
@@ -26,8 +38,11 @@ DIGITS_MAX = 6
 """Digits after the point of a DOUBLE in a terminal."""
 
 
-def table_lines(columns: Sequence[NamedType], rows: Sequence[Sequence[Any]], out: IO[str]) -> Iterator[bytes]:
-    """The lines of a table fit for the stream `out`. O(cells), and all of them in memory."""
+def table_lines(
+    columns: Sequence[NamedType], rows: Sequence[Sequence[Any]], out: IO[str], whole: Collection[str] = ()
+) -> Iterator[bytes]:
+    """The lines of a table fit for the stream `out`; columns named in `whole` are not cut. O(cells), and all of them in
+    memory."""
     human, colour = is_terminal(out), has_colour(out)
     right = [column.type.is_numeric for column in columns]
     names = [visible(column.name) for column in columns]
@@ -40,10 +55,13 @@ def table_lines(columns: Sequence[NamedType], rows: Sequence[Sequence[Any]], out
     widths = [max(cells(name), content) for name, content in zip(names, contents, strict=True)]
     if human:
         least = [
-            TEXT_WIDTH_MIN if column.type.kind in CUT_KINDS else content
-            for column, content in zip(columns, contents, strict=True)
+            TEXT_WIDTH_MIN
+            if column.type.kind in CUT_KINDS and column.name not in whole
+            else max(content, min(cells(name), TEXT_WIDTH_MIN))
+            for column, name, content in zip(columns, names, contents, strict=True)
         ]
         widths = fit(widths, least, width() - len(GAP) * (len(columns) - 1))
+        texts = [cut_column(column, size) for column, size in zip(texts, widths, strict=True)]
     shown = ((name, size, number, BOLD) for name, size, number in zip(names, widths, right, strict=True))
     yield _line(shown, colour)
     yield (paint(GAP.join(("─" if human else "-") * size for size in widths), DIM, colour) + "\n").encode()
@@ -59,6 +77,16 @@ def _line(parts: Iterator[tuple[str, int, bool, str]], colour: bool) -> bytes:
     padded = [(pad(cut(text, size), size, number), style) for text, size, number, style in parts]
     line = GAP.join(paint(text, style, colour and style != "") for text, style in padded)
     return (line.rstrip(" ") + "\n").encode()
+
+
+def cut_column(texts: Sequence[str], columns: int) -> list[str]:
+    """Texts cut to so many columns at their ends; in their middle if different ones would look alike. O(texts)."""
+    ends = [cut(text, columns) for text in texts]
+    seen = len(set(ends))
+    if seen == len(set(texts)):
+        return ends
+    middles = [cut_middle(text, columns) for text in texts]
+    return middles if len(set(middles)) > seen else ends
 
 
 def fit(widths: Sequence[int], least: Sequence[int], available: int) -> list[int]:

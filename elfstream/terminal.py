@@ -73,6 +73,14 @@ def cut(text: str, columns: int) -> str:
     return set_cell_size(text, max(columns - 1, 0)) + "…"
 
 
+def cut_middle(text: str, columns: int) -> str:
+    """`text` with an ellipsis in its middle where it is wider than `columns`: names often differ at their ends."""
+    if cells(text) <= columns or columns < 3:
+        return cut(text, columns)
+    tail = (columns - 1) // 2
+    return cut(text, columns - tail) + _tail(text, tail + 1)[1:]
+
+
 def pad(text: str, columns: int, right: bool = False) -> str:
     """`text` filled up with blanks to `columns`, to the right edge when `right`."""
     blanks = " " * (columns - cells(text))

@@ -23,9 +23,10 @@ from elfstream.result import Row
 from elfstream.simulated.fleet import Fleet
 from elfstream.watchers import rows_of
 from job.formats import find
+from job.times import time_of
 from job.watermark import Timing
 from master.live import Publication
-from master.window_values import Window, time_of
+from master.window_values import Window
 
 __all__ = ["Fleet", "FollowTest", "LiveTest", "PublishedWindow"]
 

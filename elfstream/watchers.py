@@ -14,10 +14,10 @@ from elfstream.result import Result, ResultColumn, Row, Stats
 from elfstream.table import table_lines
 from elfstream.terminal import quantity
 from job.plan import Plan
+from job.times import time_of
 from job.types import BIGINT, STRING
 from job.value_texts import time_text
 from master.live import Publication
-from master.window_values import time_of
 
 
 def columns_of(plan: Plan) -> tuple[ResultColumn, ...]:
@@ -31,7 +31,7 @@ def rows_of(plan: Plan, publication: Publication) -> list[Row]:
 
 
 class PipeWatcher:
-    """Writes each final window once, and its revisions: `json` one object per window, the others rows with their status."""
+    """Writes each final window once, and its later editions: `json` an object a window, the others rows with status."""
 
     def __init__(self, plan: Plan, style: str, out: IO[str]) -> None:
         self._plan, self._style, self._out = plan, style, out
@@ -70,7 +70,8 @@ class PipeWatcher:
         return head.encode() + body + b"]}\n"
 
     def _rows(self, publication: Publication, rows: list[Row]) -> Iterator[bytes]:
-        more = (ResultColumn("status", STRING), ResultColumn("revision", BIGINT))
+        edition = "revision" if self._style == "csv" else "edition"  # programs know it by the name it has in JSON
+        more = (ResultColumn("status", STRING), ResultColumn(edition, BIGINT))
         tagged = [(*row, publication.status, publication.revision) for row in rows]
         if self._style == "csv":
             lines = csv_lines((*self._columns, *more), tagged)

@@ -56,7 +56,7 @@ class Writer:
 
 
 class _Tables(Writer):
-    """One table for all windows with the same columns, each row with status and revision; with the window where the job's
+    """One table for all windows with the same columns, each row with status and edition; with the window where the job's
     own columns do not have it. Holds the rows of a table."""
 
     def __init__(self, out: IO[str], lines: Callable[[Sequence[Any], list[Any]], Any]) -> None:
@@ -71,7 +71,7 @@ class _Tables(Writer):
             column.type.kind is Kind.WINDOW for column in result.columns
         )
         before: tuple[ResultColumn, ...] = () if has_window else (ResultColumn("window", WINDOW),)
-        behind = (ResultColumn("status", STRING), ResultColumn("revision", BIGINT))
+        behind = (ResultColumn("status", STRING), ResultColumn("edition", BIGINT))
         columns = (*before, *result.columns, *behind)
         if columns != self._columns:
             self._flush()
@@ -151,9 +151,9 @@ class _Arrow(_Rows):
     def _write(self, columns: tuple[ResultColumn, ...], rows: list[Any], is_first: bool) -> None:
         import pyarrow
 
-        from elfstream.result import arrow_table
+        from master.arrow_rows import arrow_table
 
-        table = arrow_table(pyarrow, columns, rows)
+        table = arrow_table(columns, rows)
         if self._stream is None:
             self._stream = pyarrow.ipc.new_stream(sys.stdout.buffer, table.schema)
         self._stream.write_table(table)

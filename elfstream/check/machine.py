@@ -15,7 +15,7 @@ from elfstream.check.finding import Finding, error, warning
 from elfstream.config.model import NodeConfig
 from elfstream.config.values import size_text
 
-OVERHEAD_BYTES = 100 << 20
+OVERHEAD_BYTES = 180 << 20
 """The interpreter, its imports and what the allocator keeps: 30 to 50 MiB for a query (docs/BENCH.md, 157 to 178 MiB under
 a cap of 128), and the network on top."""
 FREE_LEAST_BYTES = 256 << 20

@@ -41,7 +41,8 @@ def command(
     parameters = parameter_values(param)
     import elfstream as elf
     from agent.files import Inputs
-    from elfstream.embedded import paths_of, resolve_format
+    from agent.log_format import resolve_format
+    from elfstream.embedded import paths_of
 
     if not files and format_.lower() == "auto":
         format_ = "combined"

@@ -120,9 +120,9 @@ def _document_rows(line: bytes) -> list[tuple[str, str, str, str | None]]:
 
 def value_text(value: Any, type: Any) -> str | None:
     """A value of a scan as text; None for NULL."""
+    from job.times import time_of
     from job.types import Kind
     from job.value_texts import READABLE_TEXTS
-    from master.window_values import time_of
 
     if value is None:
         return None

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from elfstream.durations import duration_s
 from elfstream.fleet_session import URL, Fleet
+from job.durations import duration_s
 
 EXIT_CODES = """
 \b

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
-from elfstream.durations import duration_s
 from elfstream.terminal import is_terminal
+from job.durations import duration_s, duration_text
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -72,15 +72,21 @@ def run(
     """Follows until Ctrl-C (or SIGTERM), then shows what is still open and what was read. `memory` are the arguments of
     `open_memory`. Raises JobError, InputError, CbtError."""
     from agent.files import Inputs
+    from agent.log_format import AUTO, resolve_format
     from elfstream.awaiting import has_line, missing, present, wait_for_line
-    from elfstream.embedded import AUTO, compile_plan, resolve_format
+    from elfstream.embedded import compile_plan
     from elfstream.follow import FollowOptions, follow
     from elfstream.memory import open_memory
     from elfstream.report import report_follow
     from elfstream.stopping import stop_on_signals
     from elfstream.watchers import PipeWatcher, TableWatcher
+    from job.settings import EMIT_MAX_US, EMIT_MIN_US
     from job.watermark import Timing
 
+    emit_us = round(timing["emit"] * 1e6)
+    if not EMIT_MIN_US <= emit_us <= EMIT_MAX_US:
+        given, least, most = map(duration_text, (emit_us, EMIT_MIN_US, EMIT_MAX_US))
+        raise click.BadParameter(f"{given} is not between {least} and {most}", param_hint="'--emit'")
     if not files or "-" in files:
         raise click.UsageError("--follow follows files; standard input ends by itself, leave --follow out")
     kept = open_memory(**memory)
@@ -100,7 +106,7 @@ def run(
     format, _ = resolve_format(format_, Inputs(present(files)), server_config, timezone)
     plan = compile_plan(sql, format, source, params)
     options = FollowOptions(
-        emit_s=max(timing["emit"], 0.01),
+        emit_s=timing["emit"],
         read_from="beginning" if since == "beginning" or is_new else "end",
         since_s=since if isinstance(since, float) else None,
         timing=Timing(**{f"{name}_us": int(timing[name] * 1e6) for name in ("delay", "idle", "lateness")}),

@@ -18,6 +18,7 @@ COMMANDS = {
     "stop": "elfstream.commands.job_stop",
     "remove": "elfstream.commands.job_remove",
     "forget": "elfstream.commands.job_forget",
+    "recover": "elfstream.commands.job_recover",
 }
 
 EPILOG = """\b

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -26,6 +27,6 @@ def command(fleet: Fleet, name: str, output: str) -> None:
         write_document(changes)
         return
     from elfstream.output import write
-    from elfstream.views.jobs import CHANGE_COLUMNS, change_rows
+    from elfstream.views.jobs import CHANGE_COLUMNS, CHANGE_WHOLE, change_rows
 
-    write("table", CHANGE_COLUMNS, change_rows(changes), sys.stdout)
+    write("table", CHANGE_COLUMNS, change_rows(changes, datetime.now(UTC)), sys.stdout, CHANGE_WHOLE)

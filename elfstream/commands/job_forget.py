@@ -30,4 +30,4 @@ def command(fleet: Fleet, name: str, agent: str, output: str) -> None:
         return
     from elfstream.views.jobs import agents_text
 
-    click.echo(f"{name}: goes on without {agent}; {agents_text(shown['coverage'])}")
+    click.echo(f"{name}: goes on without {agent}; {agents_text(shown)}")

@@ -34,7 +34,7 @@ Examples:
 )
 @click.option("--to", "end", type=Moment(), metavar="TIME", help="Windows that start before TIME.")
 @click.option("--status", type=click.Choice(["tentative", "final", "withdrawn"]), help="Only such windows.")
-@click.option("--all", "all_", is_flag=True, help="All revisions of a window, not the latest alone.")
+@click.option("--all", "all_", is_flag=True, help="All editions of a window, not the latest alone.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="The first N windows.")
 @output_option("table", "json", "csv", "ndjson", "markdown", "arrow")
 @fleet_options
@@ -42,7 +42,7 @@ def command(
     fleet: Fleet, name: str, start: datetime | None, end: datetime | None, status: str | None, all_: bool,
     limit: int | None, output: str,
 ) -> None:  # fmt: skip
-    """Write the windows of the job NAME that are kept, in order of time, the latest revision of each.
+    """Write the windows of the job NAME that are kept, in order of time, the latest edition of each.
 
     json is one array of results, ndjson a result a line; csv and arrow begin each row with _start, _end, _revision and
     _status.

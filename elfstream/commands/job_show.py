@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from elfstream.fleet_session import Fleet
 
 
-@click.command("show", epilog=EXIT_CODES, short_help="Show one job: state, coverage, lag, plan.")
+@click.command("show", epilog=EXIT_CODES, short_help="Show one job: state, coverage, rates, lag, plan.")
 @job_argument
 @output_option()
 @fleet_options
@@ -26,8 +26,9 @@ def command(fleet: Fleet, name: str, output: str) -> None:
 
         write_document(job)
         return
-    from elfstream.terminal import has_colour
+    from elfstream.terminal import has_colour, is_terminal, width
     from elfstream.views.jobs import job_lines
 
-    for line in job_lines(job, datetime.now(UTC), has_colour(sys.stdout)):
+    columns = width() if is_terminal(sys.stdout) else None
+    for line in job_lines(job, datetime.now(UTC), has_colour(sys.stdout), columns):
         click.echo(line)

@@ -74,7 +74,7 @@ def progress(name: str, job: Document) -> list[str]:
 
     upto = f", final up to {moment(job['watermark'])}" if job["watermark"] else ""
     lines = [f"{name}: {job['state']}, {count(job['windows_open'], 'window')} open{upto}"]
-    for agent in job["coverage"]["missing"]:
+    for agent in (*job["coverage"]["missing"], *(one["agent"] for one in job["waits_for"])):
         lines.append(
             f"  waits for {visible(agent)}; 'elfstream job forget {name} {visible(agent)}' goes on without it"
         )

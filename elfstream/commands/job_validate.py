@@ -58,7 +58,7 @@ def command(
         job = client.job(name_or_sql or "")
         given = {"sql": text, "settings": settings or None, "parameters": parameters or None}
         shown = await job.validate({name: value for name, value in given.items() if value is not None})
-        return shown, text or (await job.show())["sql"]
+        return shown, text or (await job.show())["sql"] or ""
 
     shown, asked = fleet.run(work, job=name_or_sql if is_name else "", sql=text or "")  # type: ignore[arg-type]
     if output == "json":

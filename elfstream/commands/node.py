@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
@@ -31,6 +32,7 @@ def command(file: str) -> None:
     try:
         config = load(file)
     except ConfigError as problem:
-        click.echo(f"{problem}\n'elfstream check -c {file}' tells more.", err=True)
+        more = f"\n'elfstream check -c {file}' tells more." if Path(file).exists() else ""
+        click.echo(f"{problem}{more}", err=True)
         sys.exit(CONFIG)
     sys.exit(Daemon(file, config).run())

@@ -25,6 +25,9 @@ def command(fleet: Fleet, output: str) -> None:
 
         write_document(nodes)
         return
+    if not nodes:
+        click.echo("no node is known yet: the one that answers has just begun and tells of itself soon")
+        return
     from elfstream.output import write
     from elfstream.views.nodes import COLUMNS, node_rows
 

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from elfstream.sizes import MEMORY_MAX, SPILL_MAX, size_bytes
+from elfstream.sizes import MEMORY_MAX, SPILL_MAX
 from elfstream.terminal import is_terminal
 
 EXIT_CODES = """
@@ -74,6 +74,8 @@ class Size(click.ParamType):  # type: ignore[type-arg]
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from job.sizes import size_bytes
+
         try:
             return size_bytes(value)
         except ValueError as error:
@@ -151,3 +153,12 @@ def parameter_value(text: str) -> int | Decimal | str:
     if point and (whole + fraction).isdigit():
         return Decimal(text)
     return text
+
+
+def spark_settings(assignments: tuple[str, ...]) -> dict[str, str]:
+    """`spark.NAME=VALUE` texts of --conf. Raises click.UsageError."""
+    found = dict(assignment.partition("=")[::2] for assignment in assignments)
+    for name, value in found.items():
+        if not name.startswith("spark.") or not value:
+            raise click.UsageError(f"--conf {name}: write spark.NAME=VALUE, such as --conf spark.executor.memory=2g")
+    return found

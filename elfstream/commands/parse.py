@@ -73,7 +73,8 @@ def command(
     """
     paths = files_or_stdin(files)
     from agent.files import Inputs
-    from elfstream.embedded import UNDETECTED, paths_of, resolve_format
+    from agent.log_format import UNDETECTED, resolve_format
+    from elfstream.embedded import paths_of
     from elfstream.output import csv_lines, json_lines, write_lines
     from elfstream.progress import ProgressBar
     from elfstream.records import RecordReader, chosen_fields

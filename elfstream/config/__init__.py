@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from elfstream.config.keys import restart_keys
+from elfstream.config.keys import Changes, changes
 from elfstream.config.model import (
     Address,
     ConfigError,
@@ -29,6 +29,7 @@ EX_CONFIG = 78
 __all__ = [
     "EX_CONFIG",
     "Address",
+    "Changes",
     "ConfigError",
     "Examined",
     "LimitsConfig",
@@ -37,8 +38,8 @@ __all__ = [
     "SecretError",
     "SecurityConfig",
     "SourceConfig",
+    "changes",
     "examine",
     "load",
     "read_token",
-    "restart_keys",
 ]

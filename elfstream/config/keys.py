@@ -3,12 +3,14 @@ manual page are made from it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from elfstream.config import values
 from elfstream.config.model import PORT, Address, NodeConfig
 from elfstream.config.values import Reader, duration, one_of, size, size_text
 from elfstream.sizes import MEMORY_MAX, SPILL_MAX
+from job.durations import SECOND_US, duration_text
 
 MEMORY_LEAST = 32 << 20
 """A worker of one job gets on with this; see elfstream/memory.py for the share of a table."""
@@ -71,9 +73,9 @@ SOURCE = (
 
 LIMITS = (
     Key("memory_max", size(MEMORY_LEAST, 16 << 40), f'"{MEMORY_MAX}"',
-        "for groups and buffers; Python and what it loads take about 100 MiB more"),
+        "for groups, buffers and what links hold; Python and what it loads take about 180 MiB more"),
     Key("spill_max", size(0, 1 << 50), f'"{SPILL_MAX}"', "disk in `data_dir` for groups that do not fit"),
-    Key("cpu_max_cores", values.number(0.1, 4096), "", "processors that the node may keep busy; without it all", "2"),
+    Key("cpu_max_cores", values.number(0.1, 4096), "", "processors that the node may use on average; without it all", "2"),
     Key("drain_max", duration(0.0, 3600.0), '"10s"', "how long a node that is told to stop goes on handing over its work",
         attribute="drain_max_s", reloads=True),
 )  # fmt: skip
@@ -86,6 +88,11 @@ SECURITY = (
     Key("key", values.path, "", "for TLS, its private key, PEM, not readable by others", '"/etc/elfstream/web1.key"'),
     Key("ca", values.path, "", "for TLS, the authority that has to have signed the certificates of others, PEM",
         '"/etc/elfstream/ca.pem"'),
+    Key("webhook_secret_file", values.path, "",
+        "a file with the secret that signs what webhooks are sent, the same on all nodes; without it nothing is signed",
+        '"/etc/elfstream/webhook"'),
+    Key("webhook_hosts", values.hosts, "", "hosts that webhooks may be sent to, the same on all nodes; without it all",
+        '["hooks.example.net"]'),
 )  # fmt: skip
 
 SECTIONS: dict[str, tuple[Key, ...]] = {"node": NODE, "sources": SOURCE, "limits": LIMITS, "security": SECURITY}
@@ -101,18 +108,48 @@ def key_of(section: str, name: str) -> Key | None:
     return next((key for key in SECTIONS[section] if key.name == name), None)
 
 
-def restart_keys(old: NodeConfig, new: NodeConfig) -> list[str]:
-    """Which keys differ and need a restart, such as `node.listen`; the others a reload takes over."""
-    changed = []
-    for section, keys in SECTIONS.items():
-        if section == "sources":
-            continue
+class Changes(NamedTuple):
+    """What a reload makes of a new configuration."""
+
+    config: NodeConfig
+    """In force from then on."""
+    changed: tuple[str, ...]
+    """Keys that differ and are taken over, such as `node.log_level`, `sources.access.paths`, `sources.shop`: all of it."""
+    restart: tuple[str, ...]
+    """Keys that differ and need a restart; an agent that is to become a worker, or the other way round: `sources`."""
+
+
+def changes(old: NodeConfig, new: NodeConfig) -> Changes:
+    """O(keys)."""
+    changed: list[str] = []
+    restart: list[str] = []
+    taken: dict[str, dict[str, Any]] = {"node": {}, "limits": {}, "security": {}}
+    for section, found in taken.items():
         before, after = (one if section == "node" else getattr(one, section) for one in (old, new))
-        changed += [
-            f"{section}.{key.name}"
-            for key in keys
-            if not key.reloads and getattr(before, key.field) != getattr(after, key.field)
-        ]
+        for key in SECTIONS[section]:
+            if getattr(before, key.field) != (value := getattr(after, key.field)):
+                (changed if key.reloads else restart).append(f"{section}.{key.name}")
+                if key.reloads:
+                    found[key.field] = value
+    if old.is_agent == new.is_agent:
+        taken["node"]["sources"] = new.sources
+        changed += _changed_sources(old, new)
+    else:
+        restart.append("sources")
+    config = replace(old, **taken["node"], limits=replace(old.limits, **taken["limits"]))
+    return Changes(config, tuple(changed), tuple(restart))
+
+
+def _changed_sources(old: NodeConfig, new: NodeConfig) -> list[str]:
+    before, after = ({one.name: one for one in config.sources} for config in (old, new))
+    changed = []
+    for name in sorted(before.keys() | after.keys()):
+        if name not in before or name not in after:
+            changed.append(f"sources.{name}")
+            continue
+        one, other = before[name], after[name]
+        differ = (key.name for key in SOURCE if getattr(one, key.field) != getattr(other, key.field))
+        changed += [f"sources.{name}.{key}" for key in differ]
     return changed
 
 
@@ -123,10 +160,10 @@ def effective(config: NodeConfig) -> dict[str, Any]:
         "memory_max": size_text(config.limits.memory_max),
         "spill_max": size_text(config.limits.spill_max),
         "cpu_max_cores": config.limits.cpu_max_cores,
-        "drain_max": values.duration_text(config.limits.drain_max_s),
+        "drain_max": duration_text(round(config.limits.drain_max_s * SECOND_US)),
     }
     sources = [{key.name: _plain(getattr(source, key.field)) for key in SOURCE} for source in config.sources]
-    security = {key.name: getattr(config.security, key.field) for key in SECURITY}
+    security = {key.name: _plain(getattr(config.security, key.field)) for key in SECURITY}
     return {"node": node, "sources": sources, "limits": limits, "security": security}
 
 

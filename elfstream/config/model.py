@@ -92,6 +92,9 @@ class SecurityConfig:
     cert: str | None = None
     key: str | None = None
     ca: str | None = None
+    webhook_secret_file: str | None = None
+    webhook_hosts: tuple[str, ...] | None = None
+    """None: all."""
 
     @property
     def has_tls(self) -> bool:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 
 from elfstream.config.model import NodeConfig, SourceConfig
-from elfstream.config.secrets import SecretError, check_private, read_token
+from elfstream.config.secrets import SecretError, check_private, read_token, read_webhook_secret
 from elfstream.config.toml_lines import KeyPath
 
 Finding = tuple[KeyPath, str, str]
@@ -45,11 +45,15 @@ def _security(config: NodeConfig) -> Iterator[Finding]:
         yield ("security", given), f"there is a {given} without a {missing}", f"Name the {missing} file, too, or neither."
     elif security.ca is not None and not security.has_tls:
         yield ("security", "ca"), "there is a ca without cert and key", "Name the files of this node's certificate and key."
-    if security.token_file is not None:
-        try:
-            read_token(security.token_file)
-        except SecretError as error:
-            yield ("security", "token_file"), error.message, error.advice
+    for name, file, read in (
+        ("token_file", security.token_file, read_token),
+        ("webhook_secret_file", security.webhook_secret_file, read_webhook_secret),
+    ):
+        if file is not None:
+            try:
+                read(file)
+            except SecretError as error:
+                yield ("security", name), error.message, error.advice
     if security.key is not None:
         try:
             check_private(security.key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import stat
 
@@ -32,6 +33,18 @@ def read_token(file: str) -> str:
     if not token.isprintable() or " " in token:
         raise SecretError(f"the token in {file} is more than one word", HOW.format(file))
     return token
+
+
+def read_webhook_secret(file: str) -> bytes:
+    """What signs webhooks: a word as `read_token` takes it; behind `whsec_` it is base64 of the key, as Standard Webhooks
+    has it. Raises SecretError."""
+    word = read_token(file)
+    if not word.startswith("whsec_"):
+        return word.encode("ascii")
+    try:
+        return base64.b64decode(word.removeprefix("whsec_"), validate=True)
+    except ValueError:
+        raise SecretError(f"what follows whsec_ in {file} is no base64", HOW.format(file)) from None
 
 
 def check_private(file: str) -> None:

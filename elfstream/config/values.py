@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from elfstream.config.model import PORT, Address
-from elfstream.durations import duration_s
-from elfstream.sizes import size_bytes
+from job.durations import HOW, SECOND_US, duration_s, duration_text
 
 Reader = Callable[[Any, str], Any]
 
@@ -139,6 +138,18 @@ def addresses(value: Any, folder: str) -> tuple[Address, ...]:
     return _listed(value, reached, folder, split=True)
 
 
+def hosts(value: Any, folder: str = "") -> tuple[str, ...]:
+    """Names or addresses of machines, as they stand in URLs; an empty list means none."""
+    return _listed(value, _host, folder, split=True)
+
+
+def _host(value: Any, _: str) -> str:
+    found = text(value).strip().lower().strip("[]")
+    if not found or any(sign in found for sign in "/@ ") or ("." in found and ":" in found):
+        raise Wrong(f"{_shown(found)} is no host", "Write the name alone, without https:// and port: hooks.example.net.")
+    return found
+
+
 def listen(value: Any, _: str = "") -> Address:
     """Where a node binds: any address of this machine, port 0 to 65535."""
     return _address(value, port_least=0)
@@ -202,6 +213,8 @@ def size(least: int, most: int) -> Reader:
     def read(value: Any, _: str = "") -> int:
         if isinstance(value, bool) or not isinstance(value, int | str):
             raise Wrong(f"this is {_kind(value)}, not a size", "Write 64MiB or 1GiB, in quotes.")
+        from job.sizes import size_bytes  # the help of commands does not wait for `job`
+
         try:
             found = size_bytes(value)
         except ValueError:
@@ -233,23 +246,15 @@ def duration(least_s: float, most_s: float) -> Reader:
         try:
             found = duration_s(value.strip())
         except ValueError:
-            raise Wrong(f"{_shown(value)} is no duration", "Write 500ms, 10s, 5m, 1h or 1d.") from None
+            raise Wrong(f"{_shown(value)} is no duration", f"{HOW.capitalize()}.") from None
         if not least_s <= found <= most_s:
             raise Wrong(
                 f"{_shown(value)} is too {'short' if found < least_s else 'long'}",
-                f"It takes {duration_text(least_s)} to {duration_text(most_s)}.",
+                f"It takes {duration_text(round(least_s * SECOND_US))} to {duration_text(round(most_s * SECOND_US))}.",
             )
         return found
 
     return read
-
-
-def duration_text(seconds: float) -> str:
-    """90.0 as 90s, 0.5 as 500ms, 3600.0 as 1h: the largest unit that leaves no rest."""
-    for unit, of in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
-        if seconds and seconds % of == 0:
-            return f"{seconds / of:.0f}{unit}"
-    return f"{seconds * 1000:.0f}ms"
 
 
 def number(least: float, most: float) -> Reader:

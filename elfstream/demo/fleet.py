@@ -47,7 +47,8 @@ class Node:
             text += _SOURCE.format(paths=logs / "access.log*", format=LOG_FORMAT)
         config = folder / f"{name}.toml"
         config.write_text(text)
-        command = [sys.executable, "-m", "elfstream", "node", "-c", str(config)]
+        bound = [sys.executable, "-m", "elfstream.demo.bound", str(os.getpid())]
+        command = [*bound, "node", "-c", str(config)]
         with self.log.open("wb") as log:
             # A session of its own: Ctrl-C is for us.
             self.process = subprocess.Popen(

@@ -144,6 +144,7 @@ class _Demo:
         await self._ready()
         for name, sql in JOBS.items():
             await self.client.submit(name, sql, settings=SETTINGS)
+        await self._taking_part()
         begins = [(await self.jobs[name].changes())[0]["start"] for name in self.watched]
         self.referee.began = int(max(datetime.fromisoformat(begin).timestamp() for begin in begins))
         self._started = time.monotonic()
@@ -176,6 +177,16 @@ class _Demo:
                     "the fleet", f"only {len(nodes)} of {expected} nodes found each other in {READY_S:.0f} s"
                 )
             await asyncio.sleep(SHOW_S)
+
+    async def _taking_part(self) -> None:
+        """Waits until all agents take part in all jobs: one without a window counts from then on."""
+        end = time.monotonic() + READY_S
+        for job in self.jobs.values():
+            while (await job.show())["coverage"]["agents"] < len(self.servers):
+                self.fleet.check()
+                if time.monotonic() > end:
+                    raise InputError(f"job {job.name}", f"not all agents took part in it within {READY_S:.0f} s")
+                await asyncio.sleep(SHOW_S)
 
     async def _play(self, playing: Webservers, stopped: Callable[[], bool]) -> None:
         is_stopping = False

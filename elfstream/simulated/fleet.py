@@ -6,14 +6,17 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 from elfstream.config.model import SourceConfig
+from elfstream.fleet_wire import fleet_wire
 from elfstream.simulated.fleet_job import FleetJob
 from elfstream.simulated.fleet_nodes import FleetAgent, FleetNode
 from elfstream.simulated.machines import Machines
 from elfstream.simulated.network import Network
+from elfstream.simulated.world import World
+from job.times import micros_of, time_of
 
 CLOCK = datetime(2026, 1, 1, tzinfo=UTC)
 BEGIN_S = 20.0
@@ -21,7 +24,6 @@ BEGIN_S = 20.0
 SETTLE_S = 30.0
 SEEDS = 3
 """Nodes through which the others join."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Fleet:
@@ -55,8 +57,9 @@ class Fleet:
         if agents < 1 or workers < 0:
             raise ValueError(f"a fleet of {agents} agents and {workers} workers; there has to be an agent")
         folder = Path(tempfile.mkdtemp(prefix="elfstream-fleet-"))
-        wall_us = (clock if clock.tzinfo else clock.replace(tzinfo=UTC)) - _EPOCH
-        self._machines = Machines(folder, seed, wall_us // timedelta(microseconds=1), BEGIN_S)
+        world = World(seed, wall_start_us=micros_of(clock) - int(BEGIN_S * 1e6))
+        world.wire = fleet_wire()
+        self._machines = Machines(world, seed, folder)
         self._finalizer = weakref.finalize(self, _remove, self._machines, folder)
         self._formats = dict(sources) if sources is not None else {"access": format}
         self.agents: list[FleetAgent] = []
@@ -89,7 +92,7 @@ class Fleet:
     @property
     def now(self) -> datetime:
         """What clocks show. In a line of a log: f"{fleet.now:%d/%b/%Y:%H:%M:%S %z}"."""
-        return _EPOCH + timedelta(microseconds=self._machines.world.wall_us)
+        return time_of(self._machines.world.wall_us)
 
     def sleep(self, seconds: float) -> None:
         """Lets time pass, and everything happen that happens meanwhile."""
@@ -165,7 +168,8 @@ class Fleet:
     def _spawn_agent(self) -> FleetAgent:
         name = f"agent{len(self.agents)}"
         logs = self._machines.logs_of(name)
-        logs.mkdir(parents=True)
+        for folder in (logs, logs.parent / "state"):
+            folder.mkdir(parents=True)
         for source in self._formats:
             (logs / f"{source}.log").touch()
         sources = tuple(

@@ -23,6 +23,7 @@ from master.requests import (
     DescribeJob,
     ForgetAgent,
     JobView,
+    RecoverJob,
     RemoveJob,
     ResultRecord,
     StopJob,
@@ -90,6 +91,13 @@ class FleetJob:
     def forget(self, agent: str) -> Document:
         """Wait for this agent no longer."""
         return self._shown(self._machines.ask(self._key, ForgetAgent(agent)))
+
+    def recover(self, node: str) -> Document:
+        """Go on from the log of that node alone: a majority of the members is lost for good."""
+        try:
+            return self._shown(self._machines.ask_at(self._machines.by_name[node], self._key, RecoverJob()))
+        except Problem as problem:
+            raise api_error(problem, node) from None
 
     @property
     def master(self) -> str:

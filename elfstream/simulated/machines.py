@@ -9,12 +9,10 @@ from typing import Any
 
 from elfstream.client_errors import ApiError, UnreachableError
 from elfstream.config.model import PORT, Address, NodeConfig, SourceConfig
-from elfstream.fleet_wire import fleet_wire
 from elfstream.simulated.machine import Machine
-from elfstream.simulated.network import Network
 from elfstream.simulated.world import Process, World
 from job.plan import Schema
-from master.problems import KINDS, Problem, problem_of_refusal
+from master.problems import Problem, problem_of_refusal
 from master.requests import Ask, FindMaster, MasterAt, Refusal
 from master.service import NodeNotice
 
@@ -27,30 +25,35 @@ STEP_S = 0.05
 """How often conditions are looked at that are not told."""
 
 
-class Machines:
-    """`at_s` is when the fleet is handed over: what clocks show then is `wall_us`."""
+class Host(Address):
+    """A machine by its name alone: here it has one node."""
 
-    def __init__(self, folder: Path, seed: int, wall_us: int, at_s: float) -> None:
+    def __str__(self) -> str:
+        return self.host
+
+
+class Machines:
+    """All machines of a world, by their names."""
+
+    def __init__(
+        self, world: World, seed: int, folder: Path, machine: Callable[[World, NodeConfig, int], Machine] = Machine
+    ) -> None:
+        """`folder` is where nodes and logs have their files; `machine` makes one."""
+        self.world, self.network = world, world.network
         self.folder, self.seed = folder, seed
-        self.network = Network(0.0005, 0.0005)
-        self.world = World(seed, self.network, wall_us - int(at_s * 1e6))
-        self.world.wire = fleet_wire()
-        self.world.observers.append(self._carry)
+        self._machine = machine
         self.by_name: dict[str, Machine] = {}
-        self._by_address: dict[str, Machine] = {}
         self._tokens = itertools.count(1)
+        world.observers.append(self._carry)
 
     def spawn(self, name: str, join: tuple[str, ...], sources: tuple[SourceConfig, ...] = ()) -> Machine:
         """Starts a node. Raises FormatError."""
-        state = self.folder / name / "state"
-        state.mkdir(parents=True)
-        listen = Address(name, PORT)
+        listen = Host(name, PORT)
         config = NodeConfig(
-            "", name, str(state), listen=listen, advertise=listen, sources=sources,
-            join=tuple(Address(seed, PORT) for seed in join),
+            "", name, str(self.folder / name / "state"), listen=listen, advertise=listen, sources=sources,
+            join=tuple(Host(seed, PORT) for seed in join),
         )  # fmt: skip
-        machine = Machine(self.world, config, self.seed)
-        self.by_name[name] = self._by_address[str(listen)] = machine
+        machine = self.by_name[name] = self._machine(self.world, config, self.seed)
         return machine
 
     def close(self) -> None:
@@ -58,7 +61,7 @@ class Machines:
             machine.close()
 
     def _carry(self, process: Process, effect: Any) -> None:
-        self._by_address[process.address].carry(effect)
+        self.by_name[process.address].carry(effect)
 
     # who is there
 
@@ -67,7 +70,7 @@ class Machines:
 
     def reachable(self) -> list[Machine]:
         """Those that are up, the ones with the fewest links cut first."""
-        cuts = dict.fromkeys(self._by_address, 0)
+        cuts = dict.fromkeys(self.by_name, 0)
         for pair in self.network.cut:
             for address in pair:
                 cuts[address] += 1
@@ -135,7 +138,7 @@ class Machines:
             try:
                 return work(self._master(first, key))
             except Problem as problem:
-                if not KINDS[problem.kind].retry or self.world.now >= end:
+                if not problem.retry_s or self.world.now >= end:
                     raise api_error(problem, first.config.name) from None
             self.run(AGAIN_S)
         raise AssertionError("counting ends")
@@ -144,16 +147,22 @@ class Machines:
         found: MasterAt = self.ask_at(first, key, FindMaster())
         if found.ref is None:
             raise Problem("no-master", "no node is known that could lead the job")
-        machine = self._by_address[found.ref.address]
+        machine = self.by_name[found.ref.address]
         if machine.core is None or self._is_cut(first, machine):
             raise Problem("unreachable", f"{machine.config.name} leads the job and cannot be reached")
         return machine
 
+    def put(self, machine: Machine, key: bytes, request: Any, told: Callable[[Any], None]) -> int:
+        """Asks one node, once: its token. Nobody is told when the node dies with the question."""
+        token = next(self._tokens)
+        machine.asked[token] = told
+        self.world.give(machine.process, Ask(token, key, request))
+        return token
+
     def ask_at(self, machine: Machine, key: bytes, request: Any) -> Any:
         """The answer of one node. Raises Problem."""
-        token, answers = next(self._tokens), list[Any]()
-        machine.asked[token] = answers.append
-        self.world.give(machine.process, Ask(token, key, request))
+        answers = list[Any]()
+        token = self.put(machine, key, request, answers.append)
         self.world.run(self.world.now + ANSWER_S, lambda: bool(answers))
         machine.asked.pop(token, None)
         if not answers:

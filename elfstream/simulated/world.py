@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from elfstream.simulated.core_inbox import CoreInbox
 from elfstream.simulated.disks import FileDisk, KeyValueDisk
 from elfstream.simulated.network import Network
 from srt.automaton import (
@@ -55,7 +56,8 @@ class Process:
     clock_ahead_us: int = 0
     service_s: float = 0.0
     """How long each event keeps it busy."""
-    inbox: deque[Any] = field(default_factory=deque)
+    inbox: deque[Any] | CoreInbox = field(default_factory=deque)
+    """A node's has an order of its own."""
     wake_at: float = NEVER
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from elfstream.terminal import BOLD, DIM, GREEN, RED, YELLOW, paint, visible
-from elfstream.views.words import count, moment, node_name, since, span
+from elfstream.views.words import count, moment, node_name, rate, since, span
 from job.plan import Field
 from job.settings import Settings
 from job.types import BIGINT, STRING
@@ -26,11 +27,18 @@ LIST_COLUMNS = (
 )
 
 
+DERIVED = "derived"
+"""Instead of a source: the windows of the job are computed elsewhere."""
+
+
 def list_rows(jobs: Sequence[Document], now: datetime) -> list[tuple[Any, ...]]:
     """Rows of LIST_COLUMNS."""
     return [
         (
-            *(job[name] for name in ("name", "state", "revision", "source")),
+            job["name"],
+            visible(job.get("problem") or job["state"]),
+            job["revision"],
+            job["source"] or DERIVED,
             since(job["created"], now),
             f"{since(job['changed'], now)} ago",
         )
@@ -39,7 +47,7 @@ def list_rows(jobs: Sequence[Document], now: datetime) -> list[tuple[Any, ...]]:
 
 
 CHANGE_COLUMNS = (
-    Field("revision", BIGINT),
+    Field("rev", BIGINT),
     Field("state", STRING),
     Field("made", STRING),
     Field("windows from", STRING),
@@ -47,7 +55,10 @@ CHANGE_COLUMNS = (
 )
 
 
-def change_rows(changes: Sequence[Document]) -> list[tuple[Any, ...]]:
+CHANGE_WHOLE = ("state", "made", "windows from")
+
+
+def change_rows(changes: Sequence[Document], now: datetime) -> list[tuple[Any, ...]]:
     """Rows of CHANGE_COLUMNS; a revision that failed says why."""
     rows, before = [], None
     for change in changes:
@@ -55,7 +66,7 @@ def change_rows(changes: Sequence[Document]) -> list[tuple[Any, ...]]:
         if change["problem"]:
             what += f" ({change['problem']})"
         start = "all" if change["start"] is None else moment(change["start"])
-        rows.append((change["revision"], change["state"], moment(change["made"]), start, what))
+        rows.append((change["revision"], change["state"], f"{since(change['made'], now)} ago", start, what))
         before = change
     return rows
 
@@ -69,7 +80,7 @@ def own_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 def differences(before: Document, after: Document, colour: bool = False) -> list[str]:
     """What is another in the second of two revisions: SQL as a word diff, settings and parameters as `name: old → new`."""
     found = []
-    if before["sql"] != after["sql"]:
+    if before["sql"] != after["sql"] and before["sql"] is not None and after["sql"] is not None:
         found.append(f"sql: {word_diff(before['sql'], after['sql'], colour)}")
     for part, mark in (("settings", ""), ("parameters", ":")):
         old, new = before[part], after[part]
@@ -107,23 +118,33 @@ def word_diff(before: str, after: str, colour: bool = False) -> str:
     return re.sub(r"(\\n|\s)+", " ", "".join(parts))
 
 
-def job_lines(job: Document, now: datetime, colour: bool = False) -> Iterator[str]:
-    """All there is to say of one job, for reading."""
+LABEL = 11
+"""Columns of what a fact is about."""
+
+
+def job_lines(job: Document, now: datetime, colour: bool = False, columns: int | None = None) -> Iterator[str]:
+    """All there is to say of one job, for reading; facts are broken between words at `columns`."""
     title = f"{job['name']}: {state_text(job)}, revision {job['revision']}"
     yield paint(title, BOLD, colour)
     if job["problem"]:
         yield paint(f"  {visible(job['problem'])}", RED, colour)
     yield ""
-    for line in job["sql"].strip().splitlines():
+    for line in (job["sql"] or job["derived"]["text"]).strip().splitlines():
         yield f"  {visible(line)}"
     yield ""
     for name, text, style in _facts(job, now):
-        yield f"{paint(f'{name:<11}', DIM, colour)}{paint(text, style, colour)}"
+        room = max(columns - LABEL, 24) if columns else len(text) + 1
+        first, *rest = textwrap.wrap(text, room, break_on_hyphens=False) or [""]
+        yield f"{paint(f'{name:<{LABEL}}', DIM, colour)}{paint(first, style, colour)}"
+        for line in rest:
+            yield " " * LABEL + paint(line, style, colour)
     yield ""
     yield paint("columns", DIM, colour)
     widest = max((len(column["name"]) for column in job["columns"]), default=0)
     for column in job["columns"]:
         yield f"  {visible(column['name']):<{widest}}  {column['type']}"
+    if job["plan"] is None:
+        return
     yield paint("plan", DIM, colour)
     for line in job["plan"].rstrip("\n").splitlines():
         yield f"  {visible(line)}"
@@ -136,19 +157,66 @@ def state_text(job: Document) -> str:
     return state if state == wanted or state in on_its_way else f"{state}, shall be {wanted}"
 
 
-def agents_text(coverage: Document) -> str:
-    """2 agents, web3 missing."""
+def agents_text(job: Document) -> str:
+    """2 agents, missing: web3; or 3 agents, waits for web3 (at 20:00:10Z)."""
+    coverage, waits = job["coverage"], job.get("waits_for", ())
     missing = coverage["missing"]
-    return count(coverage["agents"], "agent") + (
-        f", missing: {', '.join(map(visible, missing))}" if missing else ""
-    )
+    text = count(coverage["agents"], "agent") if coverage["agents"] else "no agent takes part yet"
+    if missing:
+        text += f", missing: {', '.join(map(visible, missing))}"
+    if waits:
+        text += f", waits for {', '.join(visible(one['agent']) for one in waits)}"
+        text += f" (at {moment(waits[0]['watermark'])[11:]})"
+    return text
+
+
+def joining_text(job: Document, able: int) -> str:
+    """Who takes part in a job that was just made; `able` agents have its source, as far as is known."""
+    there = job["coverage"]["agents"] - len(job["coverage"]["missing"])
+    if there >= able:
+        return agents_text(job)
+    if there:
+        return f"{there} of {count(able, 'agent')} so far, the others are joining"
+    return f"{count(able, 'agent')} with {job['source']} {'is' if able == 1 else 'are'} joining"
+
+
+ENDLESS = "9999"
+"""The year of the watermark of a job that was read to its end."""
+
+
+def final_text(job: Document) -> str:
+    """Up to when windows are final; of a job that is read how far that is behind."""
+    watermark = job["watermark"]
+    if watermark is None:
+        return "no line yet"
+    if watermark.startswith(ENDLESS):
+        return "all windows"
+    behind = "" if job["state"] == "stopped" else f", {span(job['lag_seconds'])} behind"
+    return f"up to {moment(watermark)}{behind}"
+
+
+def rates_text(rates: Document | None) -> str:
+    """1.10 k lines/s (1.09 k parsed, 10 rejected, 0 late), 2.0 results/s, over the last 5.5 s."""
+    if rates is None:
+        return "not known yet"
+    parts = []
+    if rates["lines_per_second"] is not None:
+        kinds = (f"{rate(rates[f'{kind}_per_second'])} {kind}" for kind in ("parsed", "rejected", "late"))
+        parts.append(f"{rate(rates['lines_per_second'])} lines/s ({', '.join(kinds)})")
+    parts.append(f"{rate(rates['results_per_second'])} results/s")
+    return f"{', '.join(parts)}, over the last {span(rates['over_seconds'])}"
 
 
 def _facts(job: Document, now: datetime) -> Iterator[tuple[str, str, str]]:
     """(what, text, style)."""
     coverage = job["coverage"]
     own = own_settings(job["settings"])
-    yield "source", f"{job['source']}, {agents_text(coverage)}", YELLOW if coverage["missing"] else ""
+    if job["derived"] is None:
+        is_whole = not coverage["missing"] and not job.get("waits_for")
+        yield "source", f"{job['source']}, {agents_text(job)}", "" if is_whole else YELLOW
+    else:
+        size = job["derived"]["size"]
+        yield "source", f"{DERIVED}: {f'windows of {size}' if size else 'one window'}, computed elsewhere", ""
     if own:
         yield "settings", ", ".join(f"{name} {visible(_value(value))}" for name, value in own.items()), ""
     if job["parameters"]:
@@ -166,7 +234,7 @@ def _facts(job: Document, now: datetime) -> Iterator[tuple[str, str, str]]:
     ]
     counters += [
         f"{coverage[name]:,} {text}"
-        for name, text in (("lost_bytes", "bytes lost"), ("shed", "shed"))
+        for name, text in (("outside", "outside"), ("lost_bytes", "bytes lost"), ("shed", "shed"))
         if coverage[name]
     ]
     yield (
@@ -174,12 +242,9 @@ def _facts(job: Document, now: datetime) -> Iterator[tuple[str, str, str]]:
         ", ".join(counters),
         YELLOW if rejected or late or coverage["lost_bytes"] or coverage["shed"] else "",
     )
-    lag = (
-        "no line yet"
-        if job["watermark"] is None
-        else f"up to {moment(job['watermark'])}, {span(job['lag_seconds'])} behind"
-    )
-    yield "final", lag, ""
+    yield "final", final_text(job), ""
+    if job["state"] != "stopped":
+        yield "rates", rates_text(job["rates"]), ""
     yield "windows", f"{job['windows_open']:,} open, {count(job['results'], 'result')} published", ""
     yield (
         "master",

@@ -4,56 +4,47 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from math import isfinite
 from typing import Any, NamedTuple
 
 from elfstream.remote_results import WindowResult
 from elfstream.screen import sparkline
-from elfstream.terminal import BOLD, DIM, GREEN, RED, YELLOW, cells, cut, pad, paint, quantity, visible
+from elfstream.terminal import BOLD, DIM, GREEN, RED, YELLOW, cells, cut, cut_middle, pad, paint, visible
 from elfstream.views.jobs import agents_text, state_text
-from elfstream.views.windows import window_table, window_title
-from elfstream.views.words import count, span
+from elfstream.views.windows import window_parts, window_table
+from elfstream.views.words import count, rate, span
 from job.types import Kind
 
 Document = Mapping[str, Any]
 
 SAMPLES = 60
 """Of a rate, kept."""
-RATE_SAMPLES = 5
-"""A rate is told over so many: agents send in steps."""
+ROOMY_LINES = 16
+"""Of a screen that has room for titles of two lines."""
+BARS_MIN = 6
+"""Fewer show nothing."""
 WINDOWS = 30
 """Of a job, kept for its trends."""
 
 
-class Rate:
-    """Lines a second of a job, from its counter."""
+class LineRates:
+    """Lines a second of a job, as its master told them at each look."""
 
     def __init__(self) -> None:
-        self._seen: deque[tuple[float, int]] = deque(maxlen=SAMPLES)
+        self.history: deque[float] = deque(maxlen=SAMPLES)
+        """Oldest first."""
+        self.now: float | None = None
+        """None: the master does not know, or the job reads nothing."""
+        self._created = ""
 
-    def note(self, now_s: float, lines: int) -> None:
-        """A counter that went back is another job of the same name: it begins anew."""
-        if self._seen and lines < self._seen[-1][1]:
-            self._seen.clear()
-        self._seen.append((now_s, lines))
-
-    @property
-    def history(self) -> list[float]:
-        """Of each step, oldest first."""
-        seen = list(self._seen)
-        return [_rate(before, after) for before, after in pairwise(seen)]
-
-    @property
-    def now(self) -> float | None:
-        """Over the last steps; None before there is one."""
-        if len(self._seen) < 2:
-            return None
-        return _rate(self._seen[max(len(self._seen) - 1 - RATE_SAMPLES, 0)], self._seen[-1])
-
-
-def _rate(before: tuple[float, int], after: tuple[float, int]) -> float:
-    return (after[1] - before[1]) / max(after[0] - before[0], 1e-6)
+    def note(self, job: Document) -> None:
+        """Takes the rate of a document; another job of the same name begins anew."""
+        if job["created"] != self._created:
+            self._created = job["created"]
+            self.history.clear()
+        self.now = (job["rates"] or {}).get("lines_per_second")
+        if self.now is not None:
+            self.history.append(self.now)
 
 
 class Windows:
@@ -118,7 +109,7 @@ class JobState(NamedTuple):
 
     name: str
     job: Document | None
-    rate: Rate
+    rates: LineRates
     problem: str = ""
 
 
@@ -133,8 +124,11 @@ class FleetState(NamedTuple):
     trouble: str = ""
 
 
-_NAME_MIN, _FACTS = 4, 51
-"""Columns of the name at least, and of what stands behind it without the bars."""
+_GAP = 2
+_WIDTHS = {"state": 9, "rev": 4, "agents": 8, "lines/s": 9, "behind": 8, "results": 11}
+"""Columns of a fleet's picture, beside name and bars."""
+_GOING = (("results", 28), ("rev", 28), ("agents", 16), ("lines/s", 12))
+"""Those that are left out on narrow screens, the first first: for names of fewer columns than this, or that look alike."""
 
 
 def jobs_room(lines: int) -> int:
@@ -145,54 +139,93 @@ def jobs_room(lines: int) -> int:
 def fleet_picture(state: FleetState, columns: int, lines: int, colour: bool) -> list[str]:
     """All jobs: state, agents, rate with bars, lag, results."""
     kinds = [node["kind"] for node in state.nodes if not node["left"]]
-    parts = [
-        f"elfstream at {state.url}",
-        f"{count(kinds.count('agent'), 'agent')}, {count(kinds.count('worker'), 'worker')}",
-    ]
-    parts.append(count(state.jobs_all, "job"))
-    head = _ends(" · ".join(parts), state.clock, columns, colour)
-    names = [visible(one.name) for one in state.jobs]
-    width = max(min(max(map(cells, names), default=0), columns - _FACTS - 2), _NAME_MIN)
-    is_narrow = columns < width + _FACTS + 2  # then the end of a row is cut, and colours would be cut with it
-    bars = min(max(columns - width - _FACTS - 2, 0), SAMPLES)
-    title = f"{pad('job', width)}  {'state':<9}{'rev':>4}{'agents':>8}{'lines/s':>9}"
-    title += f"  {pad('', bars)}{'behind':>8}{'results':>11}"
+    nodes = ", ".join(count(kinds.count(kind), kind) for kind in ("agent", "worker"))
+    facts = f"{nodes} · {count(state.jobs_all, 'job')}"
+    head = f"elfstream at {state.url} · {facts}"
+    head = _ends(head if cells(head) <= columns - len(state.clock) - _GAP else facts, state.clock, columns, colour)
+    jobs = state.jobs[: jobs_room(lines)]
+    layout = _layout([visible(one.name) for one in jobs], columns, any(len(one.rates.history) > 1 for one in jobs))
+    titles = {name: pad(name, size, right=name != "state") for name, size in layout.facts.items()}
+    title = _row(pad("job", layout.name), titles, " " * layout.bars, layout)
     drawn = [head, "", paint(cut(title, columns), BOLD, colour)]
-    for one, name in zip(state.jobs[: jobs_room(lines)], names, strict=False):
-        row = _job_row(one, pad(cut(name, width), width), bars, columns, colour and not is_narrow)
-        drawn.append(cut(row, columns) if is_narrow else row)
+    drawn += [_job_row(one, layout, columns, colour) for one in jobs]
     if not state.jobs and not state.trouble:
         drawn.append("no job yet; 'elfstream job submit' makes one")
-    hidden = state.jobs_all - len(state.jobs[: jobs_room(lines)])
+    hidden = state.jobs_all - len(jobs)
     if hidden > 0:
         drawn.append(paint(f"… and {count(hidden, 'job')} more", DIM, colour))
     return [*drawn, "", *_foot(state.trouble, columns, colour)]
 
 
-def _job_row(one: JobState, name: str, bars: int, columns: int, colour: bool) -> str:
-    job = one.job
-    if job is None:
-        return (
-            name
-            + "  "
-            + paint(
-                cut(visible(one.problem or "..."), columns - cells(name) - 2),
-                RED if one.problem else DIM,
-                colour,
-            )
-        )
-    coverage = job["coverage"]
-    missing, agents = len(coverage["missing"]), coverage["agents"]
-    rate = "-" if one.rate.now is None else quantity(one.rate.now)
-    lag = job["lag_seconds"] if job["state"] != "stopped" else None
-    shown = f"{agents - missing}/{agents}"
-    state = pad(job["state"], 9)
-    style = RED if job["problem"] else YELLOW if job["state"] in ("starting", "changing", "draining") else ""
-    return (
-        f"{name}  {paint(state, style, colour)}{job['revision']:>4}"
-        f"{paint(f'{shown:>8}', YELLOW if missing else '', colour)}{rate:>9}  "
-        f"{paint(sparkline(one.rate.history, bars), GREEN, colour)}{span(lag):>8}{job['results']:>11,}"
+class _Layout(NamedTuple):
+    """How wide what is, in columns."""
+
+    name: int
+    facts: dict[str, int]
+    bars: int
+
+
+def _layout(names: Sequence[str], columns: int, has_bars: bool) -> _Layout:
+    """Facts go one after the other while names would be cut short, or so that two look alike."""
+    widest = max(map(cells, names), default=0)
+    least, facts = _telling(names, widest), dict(_WIDTHS)
+    for going, comfort in _GOING:
+        if _room(facts, columns) >= max(min(widest, comfort), least):
+            break
+        del facts[going]
+    name = max(min(widest, _room(facts, columns)), len("job"))
+    bars = min(_room(facts, columns) - name - _GAP, SAMPLES) if has_bars and "lines/s" in facts else 0
+    return _Layout(name, facts, bars if bars >= BARS_MIN else 0)
+
+
+def _room(facts: Mapping[str, int], columns: int) -> int:
+    """What is left for a name."""
+    return columns - _GAP - sum(facts.values())
+
+
+def _telling(names: Sequence[str], widest: int) -> int:
+    """The least width at which names that are cut in the middle are still told apart. O(names * widest)."""
+    return next(
+        (size for size in range(1, widest) if len({cut_middle(one, size) for one in names}) == len(set(names))), widest
     )
+
+
+def _row(name: str, facts: Mapping[str, str], bars: str, layout: _Layout) -> str:
+    shown = [text + (" " * _GAP + bars if fact == "lines/s" and layout.bars else "") for fact, text in facts.items()]
+    return f"{name}{' ' * _GAP}{''.join(shown)}"
+
+
+def _job_row(one: JobState, layout: _Layout, columns: int, colour: bool) -> str:
+    job = one.job
+    name = pad(cut_middle(visible(one.name), layout.name), layout.name)
+    if job is None:
+        problem = cut(visible(one.problem or "..."), columns - layout.name - _GAP)
+        return f"{name}{' ' * _GAP}{paint(problem, RED if one.problem else DIM, colour)}"
+    coverage = job["coverage"]
+    missing, agents = len(coverage["missing"]) + len(job.get("waits_for", ())), coverage["agents"]
+    is_on = job["state"] != "stopped"
+    texts = {
+        "state": job["state"],
+        "rev": str(job["revision"]),
+        "agents": f"{agents - missing}/{agents}",
+        "lines/s": rate(one.rates.now) if is_on else "-",
+        "behind": span(job["lag_seconds"]) if is_on else "-",
+        "results": f"{job['results']:,}",
+    }
+    passing = job["state"] in ("starting", "changing", "draining")
+    hidden = missing and "agents" not in layout.facts  # then the state has to tell it
+    styles = {
+        "state": RED if job["problem"] else YELLOW if passing or hidden else "",
+        "agents": YELLOW if missing else "",
+    }
+    facts = {
+        fact: paint(pad(texts[fact], size, right=fact != "state"), style, colour and bool(style))
+        for fact, size in layout.facts.items()
+        for style in (styles.get(fact, ""),)
+    }
+    bars = paint(sparkline(list(one.rates.history), layout.bars), GREEN, colour)
+    row = _row(name, facts, bars, layout)
+    return row if colour else cut(row, columns)
 
 
 def job_picture(
@@ -205,15 +238,13 @@ def job_picture(
     foot: bool = True,
 ) -> list[str]:
     """One job: its state, and its newest window with the trend of each row over the last windows."""
-    drawn = [_job_title(one, columns, colour)]
+    drawn = _job_title(one, columns, lines, colour)
     newest = windows.newest
     below = _foot(trouble, columns, colour) if foot or trouble else []
     if newest is None:
         return [*drawn, "", "no result yet", "", *below]
-    drawn += [
-        cut_painted(window_title(newest), columns, YELLOW if newest.coverage.missing else "", colour),
-        "",
-    ]
+    style = YELLOW if newest.coverage.missing else ""
+    drawn += [*(paint(line, style, colour) for line in _filled(window_parts(newest), columns, lines)), ""]
     trended, trends = windows.trends(one.job.get("keys", ()) if one.job is not None else ())
     room = max(lines - len(drawn) - len(below) - 2, 3)
     spark = min(WINDOWS, max(columns // 3, 8))
@@ -221,16 +252,28 @@ def job_picture(
     return [*drawn, "", *below] if below else drawn
 
 
-def _job_title(one: JobState, columns: int, colour: bool) -> str:
+def _job_title(one: JobState, columns: int, lines: int, colour: bool) -> list[str]:
     job = one.job
     if job is None:
-        return paint(cut(f"{visible(one.name)}: {visible(one.problem or '...')}", columns), BOLD, colour)
-    parts = [f"{job['name']}: {state_text(job)}, revision {job['revision']}", agents_text(job["coverage"])]
-    if one.rate.now is not None:
-        parts.append(f"{quantity(one.rate.now)} lines/s")
+        return [paint(cut(f"{visible(one.name)}: {visible(one.problem or '...')}", columns), BOLD, colour)]
+    parts = [f"{job['name']}: {state_text(job)}, revision {job['revision']}", agents_text(job)]
+    if one.rates.now is not None and job["state"] != "stopped":
+        parts.append(f"{rate(one.rates.now)} lines/s")
     if job["lag_seconds"] is not None and job["state"] != "stopped":
         parts.append(f"final {span(job['lag_seconds'])} behind")
-    return paint(cut(" · ".join(parts), columns), BOLD, colour)
+    return [paint(line, BOLD, colour) for line in _filled(parts, columns, lines)]
+
+
+def _filled(parts: Sequence[str], columns: int, lines: int) -> list[str]:
+    """Parts one after the other, over a second line if they need it and the screen has so many `lines`."""
+    first = next((n for n in range(len(parts), 1, -1) if cells(_joined(parts[:n])) <= columns), 1)
+    if first == len(parts) or lines < ROOMY_LINES:
+        return [cut(_joined(parts), columns)]
+    return [cut(_joined(parts[:first]), columns), cut(_joined(parts[first:]), columns)]
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return " · ".join(parts)
 
 
 def cut_painted(text: str, columns: int, style: str, colour: bool) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from elfstream.remote_results import WindowResult
 from elfstream.screen import sparkline
-from elfstream.table import GAP, TEXT_WIDTH_MIN, column_texts, fit
+from elfstream.table import GAP, TEXT_WIDTH_MIN, column_texts, cut_column, fit
 from elfstream.terminal import BOLD, DIM, GREEN, cells, cut, pad, paint, visible
 from elfstream.views.words import count, window_text
 from job.json_values import JSON_VALUES
@@ -54,12 +54,13 @@ def window_line(result: WindowResult) -> str:
 
 
 def status_text(result: WindowResult) -> str:
-    """final; from its second revision on with the number, which of a tentative one tells nothing."""
-    revised = f", revision {result.revision}" if result.revision > 1 and result.status == "final" else ""
-    return f"{result.status}{revised}"
+    """final; from its second edition on with the number, which of a tentative one tells nothing; where it is from."""
+    origin = f", {result.origin}" if result.origin == "backfill" else ""
+    edition = f", edition {result.revision}" if result.revision > 1 and result.status == "final" else ""
+    return f"{result.status}{edition}{origin}"
 
 
-def window_title(result: WindowResult) -> str:
+def window_parts(result: WindowResult) -> list[str]:
     """Window, status, what it rests on."""
     missing = result.coverage.missing
     parts = [
@@ -69,7 +70,7 @@ def window_title(result: WindowResult) -> str:
         count(result.row_count, "row"),
     ]
     parts.append(count(result.coverage.agents, "agent") + (f" ({len(missing)} missing)" if missing else ""))
-    return " · ".join(parts)
+    return parts
 
 
 def window_table(
@@ -103,6 +104,7 @@ def window_table(
     ]
     widths = [max(cells(name), content) for name, content in zip(names, contents, strict=True)]
     widths = fit(widths, least, available - len(GAP) * (len(shown) - 1))
+    texts = [cut_column(column, size) for column, size in zip(texts, widths, strict=True)]
 
     def line(parts: Sequence[str]) -> str:
         padded = (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from elfstream.terminal import quantity
+
 
 def moment(text: str | None) -> str:
     """An RFC 3339 time to the second: 2025-11-28 19:30:00Z; `-` for none."""
@@ -20,6 +22,13 @@ def span(seconds: float | None) -> str:
         if seconds < {"s": 119.5, "m": 7170, "h": 172_000}[unit]:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds / 86400:.0f} d"
+
+
+def rate(number: float | None) -> str:
+    """Of something a second: 0.2, 12, 1.10 k; `-` for none."""
+    if number is None:
+        return "-"
+    return f"{number:.1f}" if 0 < number < 9.95 else quantity(number)
 
 
 def since(text: str | None, now: datetime) -> str:

@@ -498,7 +498,7 @@ def test_the_example_is_good_and_shows_every_key(tmp_path: Path, monkeypatch: py
     assert max(map(len, shown.splitlines())) <= 100
     # What is commented out can be switched on: every line is TOML, and every value is one that is read.
     on = re.sub(r"^#(\w+ = )", r"\1", shown, flags=re.MULTILINE)
-    for name in ("token", "web1.pem", "web1.key", "ca.pem", "nginx.conf"):
+    for name in ("token", "webhook", "web1.pem", "web1.key", "ca.pem", "nginx.conf"):
         (tmp_path / name).write_text("0123456789abcdef")
         (tmp_path / name).chmod(0o600)
     on = on.replace("/etc/elfstream/", "").replace("/etc/nginx/", "")

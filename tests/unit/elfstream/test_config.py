@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import tomllib
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,15 @@ from elfstream.config import (
     SecretError,
     SecurityConfig,
     SourceConfig,
+    changes,
     examine,
     load,
     read_token,
-    restart_keys,
 )
 from elfstream.config.keys import SECTIONS, effective
+from elfstream.config.secrets import read_webhook_secret
+from elfstream.config.values import Wrong, hosts
+from elfstream.node_security import Security
 
 TOKEN = "0123456789abcdef0123"
 
@@ -111,6 +114,8 @@ def test_everything_can_be_set(file: Path) -> None:
         cert = "web1.pem"
         key = "web1.key"
         ca = "/etc/ca.pem"
+        webhook_secret_file = "token"
+        webhook_hosts = ["Hooks.example.net", "[::1]"]
         """)  # fmt: skip
     here = str(file.parent)
     assert config == NodeConfig(
@@ -125,7 +130,8 @@ def test_everything_can_be_set(file: Path) -> None:
                          fields={"latency": "DOUBLE"}),
         ),
         limits=LimitsConfig(1 << 30, 0, 1.5, 0.5),
-        security=SecurityConfig(f"{here}/token", f"{here}/web1.pem", f"{here}/web1.key", "/etc/ca.pem"),
+        security=SecurityConfig(f"{here}/token", f"{here}/web1.pem", f"{here}/web1.key", "/etc/ca.pem",
+                                f"{here}/token", ("hooks.example.net", "::1")),
     )  # fmt: skip
     assert str(config.listen) == "[::]:8000"
     assert read_token(f"{here}/token") == TOKEN
@@ -254,7 +260,7 @@ def test_the_digest_tells_configurations_apart(file: Path) -> None:
 
 
 def test_which_changes_need_a_restart(file: Path) -> None:
-    old = loaded(file, "[node]\nname = 'a'")
+    old = loaded(file, "[node]\nname = 'a'\n[[sources]]\npaths='/a'\n[[sources]]\nname='old'\npaths='/o'")
     new = loaded(file, """
         [node]
         name = "a"
@@ -264,10 +270,26 @@ def test_which_changes_need_a_restart(file: Path) -> None:
         memory_max = "1GiB"
         drain_max = "1s"
         [[sources]]
-        paths = "/a"
+        paths = ["/a", "/b"]
+        [[sources]]
+        name = "new"
+        paths = "/n"
         """)  # fmt: skip
-    assert restart_keys(old, new) == ["node.listen", "node.advertise", "limits.memory_max"]
-    assert restart_keys(new, new) == []
+    found = changes(old, new)
+    assert found.restart == ("node.listen", "node.advertise", "limits.memory_max")
+    assert found.changed == (
+        "node.log_level", "limits.drain_max", "sources.access.paths", "sources.new", "sources.old"
+    )  # fmt: skip
+    taken = replace(new, listen=old.listen, advertise=old.advertise)
+    assert found.config == replace(taken, limits=replace(new.limits, memory_max=old.limits.memory_max))
+    assert changes(new, new) == (new, (), ())
+
+
+def test_a_worker_becomes_no_agent_by_a_reload(file: Path) -> None:
+    worker = loaded(file, "[node]\nname = 'a'")
+    agent = loaded(file, "[node]\nname = 'a'\n[[sources]]\npaths='/a'")
+    assert changes(worker, agent) == (worker, (), ("sources",))
+    assert changes(agent, worker) == (agent, (), ("sources",))
 
 
 def test_the_effective_configuration_can_be_read_again(file: Path) -> None:
@@ -305,3 +327,23 @@ def test_tokens(tmp_path: Path) -> None:
     file.chmod(0o604)
     with pytest.raises(SecretError, match="everybody on this machine may use"):
         read_token(str(file))
+
+
+def test_secrets_of_webhooks(tmp_path: Path) -> None:
+    file = tmp_path / "webhook"
+    file.touch(0o600)
+    file.write_text(f"{TOKEN}\n")
+    security = Security(SecurityConfig(webhook_secret_file=str(file), webhook_hosts=("a.example",)))
+    assert (security.webhook_secret, security.webhook_hosts) == (TOKEN.encode(), frozenset({"a.example"}))
+    assert Security(SecurityConfig()).webhook_hosts is None
+    file.write_text("whsec_c2l4dGVlbiBieXRlcyE=\n")
+    assert read_webhook_secret(str(file)) == b"sixteen bytes!"
+    file.write_text("whsec_no_base_64_at_all\n")
+    with pytest.raises(SecretError, match="what follows whsec_ in"):
+        read_webhook_secret(str(file))
+
+
+@pytest.mark.parametrize("host", ["https://a.example", "a.example:443", "", "a b"])
+def test_hosts_of_webhooks_are_names_alone(host: str) -> None:
+    with pytest.raises(Wrong):
+        hosts([host])

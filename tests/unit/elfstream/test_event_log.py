@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from aiohttp.http_exceptions import BadHttpMessage
 
 from elfstream import event_log
 from elfstream.event_log import EventLog, JsonLines, LineHandler, TextLines, hide, set_up
@@ -88,6 +89,19 @@ def test_lines_of_libraries_and_warnings_take_the_same_way(shown: io.StringIO) -
     first, second = text(shown)
     assert first == "error aiohttp.server: Error handling request"
     assert "DeprecationWarning: old" in second
+
+
+def test_who_sends_no_http_has_a_line(shown: io.StringIO) -> None:
+    set_up("info", "text", shown, {})
+    server = logging.getLogger("aiohttp.server")
+    for error in (BadHttpMessage("Invalid header value char:\n\n  b'X: \\x00'"), ValueError("ours")):
+        try:
+            raise error
+        except Exception:
+            server.exception("Error handling request from %s", "203.0.113.9")
+    first, second = text(shown)
+    assert first == 'info aiohttp.server: a request that is no HTTP peer=203.0.113.9 why="Invalid header value char"'
+    assert second.startswith("error aiohttp.server: Error handling request from 203.0.113.9 error=")
 
 
 def test_a_message_that_cannot_be_put_together() -> None:

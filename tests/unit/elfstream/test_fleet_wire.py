@@ -38,7 +38,7 @@ from srt.frame_messages import (
 from srt.frames import Assemblies
 from srt.ring_messages import Ping, Pong
 from srt.tree_messages import Kind, TreeJoin
-from srt.wire import MESSAGE_BYTES_MAX, Greeting
+from srt.wire import MESSAGE_BYTES_MAX, VERSION, Greeting
 from tests.wire_values import sample, values
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -186,3 +186,35 @@ def test_the_tables_in_the_docs_have_every_message() -> None:
     rows = dict(re.findall(r"^\| `(\w\w)` \| (\w+) \|", DOCS, re.MULTILINE))
     inside = {tag_of(message): message.__name__ for message in INSIDE if message is not FrameBody}
     assert rows == {**{tag: message.__name__ for tag, message in WIRE.tags.items()}, **inside}
+
+
+SAID_OTHERWISE = {
+    "BeatsHeard": {"strange": "those of the groups"},
+    "Holdings": {"held": "held entries"},
+    "Rumours": {"until_us": "until_us"},
+    "TreeJoin": {"agents": "agents below"},
+    "TreePing": {"items": "at most 256 of"},
+    "TreePong": {"items": "at most 256 of"},
+    "Grant": {"jobs": "at most 256 of"},
+    "Beats": {"beats": "at most 1,024 ("},
+    "ForJob": {"body": "message"},
+    "Nack": {"numbers": "numbers"},
+}
+"""Fields that the tables call by another name than the code."""
+
+
+def test_the_tables_in_the_docs_have_every_field_in_its_order() -> None:
+    rows = dict(re.findall(r"^\| `\w\w` \| (\w+) \| ([^|]*) \|", DOCS, re.MULTILINE))
+    for message in (*WIRE.tags.values(), *INSIDE):
+        at, row = 0, rows.get(message.__name__)
+        if row is None:  # FrameBody is in the text
+            continue
+        for field in message.__struct_fields__:
+            name = SAID_OTHERWISE.get(message.__name__, {}).get(field, re.sub(r"_(us|s)$", "", field))
+            at = row.find(name, at)
+            assert at >= 0, f"{message.__name__}: {field} is not where it stands in {row!r}"
+            at += len(name)
+
+
+def test_the_docs_say_which_version_it_is() -> None:
+    assert f"The version is {VERSION}:" in " ".join(DOCS.split())

@@ -76,6 +76,8 @@ def test_notices_survive_their_bytes() -> None:
     node = NodeNotice("web-1", ref(1, 7), "agent", "0.1", 5, 9, ("shop", "api"), True)
     source = SourceNotice("shop", SCHEMA)
     assert notice_of(job_entry(KEY, job())) == job()
+    divided = msgspec.structs.replace(job(), trees=64)
+    assert notice_of(job_entry(KEY, divided)) == divided
     assert notice_of(node_entry(node)) == node
     assert notice_of(source_entry(source, 5)) == source
     assert source_entry(source, 5).key == source_entry(source, 6).key

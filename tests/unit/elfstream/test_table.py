@@ -149,3 +149,15 @@ def test_one_long_number_groups_the_whole_table(narrow: Terminal, monkeypatch: p
 def test_windows_that_end_at_midnight_name_both_days() -> None:
     window = (datetime(2024, 9, 30, 23, tzinfo=UTC), datetime(2024, 10, 1, tzinfo=UTC))
     assert column_texts(Kind.WINDOW, [window, None], human=True) == ["2024-09-30 23:00:00 to 2024-10-01 00:00:00Z", "NULL"]
+
+
+def test_texts_that_would_look_alike_are_cut_in_their_middle(narrow: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "24")
+    columns = [Field("job", STRING), Field("state", STRING)]
+    jobs = ["checkout-errors-eu-west-1", "checkout-errors-eu-west-2", "hot"]
+    lines = [line.decode().rstrip("\n") for line in table_lines(columns, [(job, "running") for job in jobs], narrow)]
+    assert [line.split()[0] for line in lines[2:]] == ["checkou…-west-1", "checkou…-west-2", "hot"]
+    alone = [line.decode() for line in table_lines(columns, [(jobs[0], "running")], narrow)]
+    assert alone[2].startswith("checkout-error…  running")
+    whole = [line.decode() for line in table_lines(columns, [(jobs[0], "running")], narrow, ["job"])]
+    assert whole[2] == f"{jobs[0]}  running\n"

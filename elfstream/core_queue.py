@@ -1,0 +1,113 @@
+"""Events that wait for a node's core: which one is next, and how late the core is. Pure; the thread around it has the lock.
+
+Leases come first: jobs that run must not lose their leaders because others are being made. What people ask and what gossip
+tells is what makes further work, so it waits for the work that there is; then the core is late, and new jobs are refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from master.group_messages import Beats, BeatsHeard
+from master.job_events import Overload
+from master.requests import Ask, DescribeNode
+from srt.automaton import WAKE, Received
+from srt.directory_messages import Rumours
+from srt.frame_messages import ForJob
+from srt.ring_messages import RING_MESSAGES
+from srt.tree_messages import TreePing, TreePong
+
+SPAN_S = 1.0
+"""Lateness is a mean over about this time: one long event is no overload."""
+LATE_MAX_S = 0.25
+"""As much as from one sign of life of a leader to the next. A core that is later takes no new jobs."""
+
+
+_LEASES = (Beats, BeatsHeard, TreePing, TreePong, *RING_MESSAGES)
+"""Who does not hear these in time takes somebody for dead, which makes more work than anything else."""
+
+
+FURTHER_MAX = 16
+"""Requests and rumours between two looks at what is more urgent."""
+
+
+class Waiting(NamedTuple):
+    event: Any
+    dealt: Callable[[], None] | None
+    """To be called when its effects are carried."""
+    since_s: float
+
+
+class CoreQueue:
+    """Events of the same class keep their order; frames and what makes further work take turns."""
+
+    def __init__(self) -> None:
+        self._leases: deque[Waiting] = deque()
+        self._work: deque[Waiting] = deque()
+        self._further: deque[Waiting] = deque()
+        self._frames: deque[Waiting] = deque()
+        self._frame_next = False
+        self._late_s = 0.0
+        self._looked_s = 0.0
+        self._is_late = False
+        """The core was told so."""
+
+    def __len__(self) -> int:
+        return len(self._leases) + len(self._work) + len(self._further) + len(self._frames)
+
+    @property
+    def has_frames(self) -> bool:
+        return bool(self._frames)
+
+    @property
+    def has_others(self) -> bool:
+        return bool(self._leases or self._work or self._further)
+
+    def put(self, event: Any, dealt: Callable[[], None] | None, now_s: float) -> None:
+        self._of(event).append(Waiting(event, dealt, now_s))
+
+    def _of(self, event: Any) -> deque[Waiting]:
+        if event is WAKE:
+            return self._leases
+        if isinstance(event, Received):
+            if isinstance(event.message, ForJob):
+                return self._frames
+            if isinstance(event.message, _LEASES):
+                return self._leases
+            return self._further if isinstance(event.message, Rumours) else self._work
+        # Whether the node lives is asked about it, not of it.
+        is_request = isinstance(event, Ask) and not isinstance(event.request, DescribeNode)
+        return self._further if is_request else self._work
+
+    def take(self, most: int, now_s: float, frames: bool = True) -> list[Waiting]:
+        """What is next, at most so many; `frames`: one may be among them."""
+        self._late_s, self._looked_s = self.late_s(now_s), now_s
+        for queue in (self._leases, self._work):
+            if queue:
+                return [queue.popleft() for _ in range(min(len(queue), most))]
+        has_frame = frames and bool(self._frames)
+        if self._further and not (has_frame and self._frame_next):
+            self._frame_next = True
+            return [self._further.popleft() for _ in range(min(len(self._further), most, FURTHER_MAX))]
+        self._frame_next = False
+        return [self._frames.popleft()] if has_frame else []
+
+    def late_s(self, now_s: float) -> float:
+        """How long the oldest event but frames had waited, over the last second or so on the average. Frames wait by design:
+        senders have credit for so many, and `cpu_max` may hold them back."""
+        if now_s == self._looked_s:
+            return self._late_s
+        heads = [queue[0].since_s for queue in (self._leases, self._work, self._further) if queue]
+        waited_s = now_s - min(heads, default=now_s)
+        weight = 1.0 - math.exp(-max(0.0, now_s - self._looked_s) / SPAN_S)
+        return self._late_s + weight * (waited_s - self._late_s)
+
+    def overload(self, late_s: float) -> Overload | None:
+        """What the core is to be told, being so late now; None: it knows."""
+        if (late_s > LATE_MAX_S) == self._is_late:
+            return None
+        self._is_late = not self._is_late
+        return Overload(late_s if self._is_late else 0.0)

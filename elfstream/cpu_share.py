@@ -1,0 +1,44 @@
+"""A cap on processor time that the process keeps by itself: what may wait rests for as long as too much was used."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from threading import Lock
+
+BURST_S = 0.25
+"""What was not used for so long may be used at once: a node that sleeps between emits is not slowed down."""
+
+
+class CpuShare:
+    """`cores` seconds of processor a second, over all threads. Who does work that may wait (reading logs, merging frames)
+    asks how long to rest before each piece of it; what must not wait (leases, answers) does not ask, and its time counts.
+    Thread-safe."""
+
+    def __init__(
+        self,
+        cores: float,
+        clock: Callable[[], float] = time.monotonic,
+        used: Callable[[], float] = time.process_time,
+    ) -> None:
+        """`used` gives the seconds of processor that the process has taken so far."""
+        self.cores = cores
+        self._clock, self._used = clock, used
+        self._lock = Lock()
+        self._since_s = clock()
+        self._used_s = used()
+        self._owed_s = 0.0
+
+    def rest_s(self) -> float:
+        """Seconds to rest, 0: none. O(1), a microsecond."""
+        with self._lock:
+            now_s, used_s = self._clock(), self._used()
+            allowed_s = self.cores * (now_s - self._since_s)
+            self._owed_s = max(self._owed_s + (used_s - self._used_s) - allowed_s, -self.cores * BURST_S)
+            self._since_s, self._used_s = now_s, used_s
+            return max(0.0, self._owed_s / self.cores)
+
+
+def unlimited() -> float:
+    """For who has no cap: never rests."""
+    return 0.0
