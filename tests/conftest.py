@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import warnings
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
 from hypothesis import settings as hypothesis_settings
+
+from master.spark.session import DAEMON_SETTINGS
+
+# Java as the tests need it: sessions that live for a minute compile cheaply and collect with one thread. Programs that tests
+# start inherit this, too; a start of Spark takes half the CPU time.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA)
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA)
 
 # Where a red run must mean a broken change, examples are drawn from a fixed seed; people and `make stress` draw new ones.
 hypothesis_settings.register_profile("fixed", derandomize=True)
@@ -24,18 +34,22 @@ def _without_spark(reason: str) -> None:
     pytest.skip(reason)
 
 
+def require_spark() -> None:
+    """Skips the test where Spark cannot run, saying why."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        _without_spark("there is no java")
+    if find_spec("pyspark") is None or find_spec("pyarrow") is None:
+        _without_spark("pyspark is not installed")
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """A local Spark session in UTC and ANSI mode, Spark 4's default. Starting it takes about ten seconds."""
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        _without_spark("there is no java")
-    try:
-        # pyspark warns of its own imports.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            from pyspark.sql import SparkSession
-    except ImportError:
-        _without_spark("pyspark is not installed")
+    require_spark()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pyspark warns of its own imports
+        from pyspark.sql import SparkSession
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the Python that runs what is not SQL
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -45,6 +59,7 @@ def spark() -> Iterator[Any]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1g",
         "spark.sql.session.timeZone": "UTC",
+        **DAEMON_SETTINGS,
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -10,7 +10,8 @@ from cython_ext import reference
 from cython_ext.column import Column
 from cython_ext.failure import Failure
 from job.evaluate import Evaluator
-from job.evaluation_values import stored, value_of, values_of
+from job.evaluation_values import stored, values_of
+from job.literal_values import value_of
 from job.plan import Call, ColumnRef, Expr, Literal
 from job.types import BIGINT, STRING, Type
 

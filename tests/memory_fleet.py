@@ -23,10 +23,14 @@ from sortedcontainers import SortedDict
 from elfstream.embedded import schema_of
 from job.formats import find
 from job.plan import Plan, Schema
+from job.plan_book import NEVER_US, row_plan
 from job.settings import JobSpec
 from master.api import HttpApi
 from master.api_options import ApiOptions
+from master.ingested import Shape, window_fault
+from master.job_events import ReadResults
 from master.requests import (
+    BACKFILL,
     ChangeJob,
     Coverage,
     DescribeJob,
@@ -34,10 +38,15 @@ from master.requests import (
     DescribeVertex,
     FindMaster,
     ForgetAgent,
+    GivenWindow,
+    IngestView,
+    IngestWindows,
     JobView,
     MasterAt,
     NodeView,
     NoteDelivered,
+    Rates,
+    RecoverJob,
     Refusal,
     RemoveJob,
     ResultColumn,
@@ -47,18 +56,29 @@ from master.requests import (
     SubmitJob,
     VertexView,
 )
-from master.result_store import STORE, StoredResults, before, dropped_key, everything, index_key, puts
-from master.service import JobNotice, NodeNotice, Refused
+from master.result_store import (
+    INDEX_END,
+    STORE,
+    StoredResults,
+    before,
+    dropped_key,
+    everything,
+    index_key,
+    puts,
+    read_results,
+)
+from master.service import ConfigMistake, JobNotice, NodeNotice, NotReloaded, Refused, Reloaded
 from srt.automaton import Delete, Put, Ref
 from srt.ids import job_key
 
 SECOND_US = 1_000_000
 EPOCH_US = 1_764_360_000 * SECOND_US
 COVERAGE = Coverage(2, ("web3",), 100, 90, 5, 3, 2, 0, 0)
+RATES = Rates(5.5, 0.4, 1100.0, 1091.25, 8.75, 0.0)
 SQL = "SELECT window(time, '10 seconds') AS w, path, count(*) AS hits FROM access GROUP BY w, path LIMIT 5"
 
 
-def revision_of(number: int, spec: JobSpec, plan: Plan, start_us: int | None) -> RevisionView:
+def revision_of(number: int, spec: JobSpec, plan: Plan | None, start_us: int | None) -> RevisionView:
     return RevisionView(
         number, spec.sql, spec.settings.shown(), plan, start_us, EPOCH_US, "open", "", spec.parameters
     )
@@ -75,6 +95,16 @@ class MemoryJob:
     delivered: int = 0
     forgotten: list[str] = field(default_factory=list)
 
+    def shape(self, revision: RevisionView) -> Shape:
+        derived, plan = self.first.derived, revision.plan
+        if derived is not None:
+            columns = tuple(ResultColumn(one.name, str(one.type)) for one in derived.columns)
+            return Shape(columns, derived.size_us, 0, NEVER_US)
+        assert plan is not None
+        window = row_plan(plan).window
+        sizes = (0, 0) if window is None else (window.size_us, window.slide_us)
+        return Shape(tuple(ResultColumn(one.name, str(one.expr.type)) for one in plan.outputs), *sizes, EPOCH_US)
+
 
 class MemoryFleet:
     """What all nodes know. `leaders` moves a job; `silent` nodes answer no question."""
@@ -84,6 +114,9 @@ class MemoryFleet:
         self.jobs: dict[bytes, MemoryJob] = {}
         self.leaders: dict[bytes, int] = {}
         self.leaderless = False
+        self.refused: Refusal | None = None
+        """Whoever is asked about the master of a job says so."""
+        self.waits_for: tuple[tuple[str, int], ...] = ()
         self.store = MemoryStore()
         self.news = asyncio.Event()
 
@@ -101,18 +134,46 @@ class MemoryFleet:
         edition: int = 1,
         columns: Iterable[tuple[str, str]] = (("path", "STRING"), ("hits", "BIGINT")),
         plan: int = 1,
+        size_s: int = 10,
     ) -> ResultRecord:
         key, job = job_key(name), self.jobs[job_key(name)]
         start_us = None if start_s is None else EPOCH_US + start_s * SECOND_US
         job.newest += 3
         record = ResultRecord(
-            job.newest, start_us, None if start_us is None else start_us + 10 * SECOND_US, edition, status, plan,
+            job.newest, start_us, None if start_us is None else start_us + size_s * SECOND_US, edition, status, plan,
             EPOCH_US, sum(1 for _ in rows), COVERAGE, tuple(ResultColumn(*column) for column in columns),
             len(rows), zstandard.compress(msgspec.json.encode(rows)),
         )  # fmt: skip
         self.store.change(*puts(key, record, msgspec.msgpack.encode(record)))
         self.tell()
         return record
+
+    def ingest(self, key: bytes, windows: Sequence[GivenWindow]) -> IngestView:
+        """As master/ingests.py does it, without a log."""
+        job, told = self.jobs[key], {"stored": 0, "same": 0, "replaced": 0}
+        shapes = {one.revision: job.shape(one) for one in job.revisions}
+        for window in windows:
+            shape = shapes.get(window.revision)
+            fault = ("revision", "there is none") if shape is None else window_fault(shape, window.start_us, window.end_us)
+            if shape is not None and window.columns != shape.columns:
+                fault = ("columns", "others")
+            if fault is not None:
+                raise Refused(Refusal("invalid", fault[1], fault[0], line=window.line))
+        places = tuple((window.start_us, window.end_us) for window in windows)
+        latest = read_results(self.store, ReadResults(0, key, INDEX_END, 1, places)).latest
+        for window, (edition, digest) in zip(windows, latest, strict=True):
+            if edition and digest == window.digest:
+                told["same"] += 1
+                continue
+            told["replaced" if edition else "stored"] += 1
+            job.newest += 3
+            record = ResultRecord(
+                job.newest, window.start_us, window.end_us, edition + 1, "final", window.revision, EPOCH_US, window.lines,
+                COVERAGE, window.columns, window.rows, window.packed, BACKFILL, window.digest,
+            )  # fmt: skip
+            self.store.change(*puts(key, record, msgspec.msgpack.encode(record)))
+        self.tell()
+        return IngestView(**told)
 
     def drop(self, name: str, upto: int) -> None:
         key = job_key(name)
@@ -135,6 +196,7 @@ class MemoryNode:
     def __init__(self, fleet: MemoryFleet, ref: Ref) -> None:
         self.fleet, self.ref, self.results = fleet, ref, MemoryReader(fleet.store)
         self.faults_now: list[str] = []
+        self.mistakes: list[ConfigMistake] = []
         self.silent = False
         self.children: tuple[Ref, ...] = ()
         self.asked: list[Any] = []
@@ -147,6 +209,8 @@ class MemoryNode:
             led = [one.hex() for one in self.fleet.jobs if self._leads(one)]
             return NodeView(self.ref, "agent", self.children, tuple(led), 5, 10)
         if isinstance(request, FindMaster):
+            if self.fleet.refused is not None:
+                raise Refused(self.fleet.refused)
             if self.fleet.leaderless:
                 return MasterAt(None, False)
             return MasterAt(self.fleet.nodes[self.fleet.leader(key)].ref, key in self.fleet.jobs)
@@ -162,7 +226,7 @@ class MemoryNode:
     def _leads(self, key: bytes) -> bool:
         return self.fleet.nodes[self.fleet.leader(key)] is self
 
-    def _as_master(self, key: bytes, request: Any) -> JobView:
+    def _as_master(self, key: bytes, request: Any) -> JobView | IngestView:
         jobs = self.fleet.jobs
         if isinstance(request, SubmitJob):
             spec = request.spec
@@ -179,12 +243,16 @@ class MemoryNode:
                 raise Refused(Refusal("stale", "another revision is the current one", "If-Match"))
             number = len(job.revisions) + 1
             job.revisions.append(revision_of(number, request.spec, request.plan, request.start_us))
+        elif isinstance(request, IngestWindows):
+            return self.fleet.ingest(key, request.windows)
         elif isinstance(request, StopJob):
             job.state = "draining" if request.drain else "stopped"
         elif isinstance(request, RemoveJob):
             del jobs[key]
             self.fleet.store.change(everything(key))
             self.fleet.tell()
+        elif isinstance(request, RecoverJob):
+            pass  # it leads
         elif isinstance(request, ForgetAgent):
             if request.name != "web3":
                 raise Refused(Refusal("unknown", f"there is no agent {request.name}", "agent"))
@@ -200,6 +268,8 @@ class MemoryNode:
         return JobView(
             job.name, job.state, "running", len(job.revisions), tuple(job.revisions), EPOCH_US, self.ref,
             tuple(nodes[:3]), COVERAGE, EPOCH_US, None, 1, job.newest // 3, job.delivered,
+            None if job.first.derived else EPOCH_US, job.first.derived, self.fleet.waits_for,
+            Rates(RATES.over_s, RATES.results) if job.first.derived else RATES,
         )  # fmt: skip
 
     async def published(self, key: bytes, index: int) -> None:
@@ -208,7 +278,7 @@ class MemoryNode:
 
     def jobs(self) -> Sequence[JobNotice]:
         return [
-            JobNotice(job.name, "access", "running", len(job.revisions), EPOCH_US, EPOCH_US)
+            JobNotice(job.name, "" if job.first.derived else "access", "running", len(job.revisions), EPOCH_US, EPOCH_US)
             for job in self.fleet.jobs.values()
         ]
 
@@ -223,6 +293,11 @@ class MemoryNode:
 
     def metrics(self) -> str:
         return "# EOF\n"
+
+    async def reload(self) -> Reloaded:
+        if self.mistakes:
+            raise NotReloaded(self.mistakes)
+        return Reloaded("0123456789abcdef", ("sources.access.paths",), ("node.listen",))
 
     def faults(self) -> Sequence[str]:
         return self.faults_now

@@ -14,7 +14,7 @@ from typing import Any
 
 from agent.journal import Journal, JournalOptions
 from agent.log_id import of_source
-from agent.log_reader import LogReader
+from agent.log_reader import FILES_MAX, LogReader
 from agent.sources import Source, Sources
 from agent.stream_events import (
     Advance,
@@ -29,7 +29,8 @@ from agent.stream_events import (
     Shrink,
     Trouble,
 )
-from agent.streams import Streams, StreamsOptions
+from agent.stream_options import StreamsOptions
+from agent.streams import Streams
 from cbt.budget import Budget
 from cbt.memory import Memory
 from cbt.options import Options
@@ -135,10 +136,12 @@ class SmallAgent:
         journal: bytearray | None = None,
         seed: int = 0,
         loss: float = 0.0,
+        files_max: int = FILES_MAX,
         **options: Any,
     ) -> None:
         journal_options = JournalOptions()
         self.data = journal if journal is not None else bytearray(journal_options.file_bytes)
+        self._files_max = files_max
         self.rng, self.loss = random.Random(seed), loss
         self.sources = Sources(sources)
         self.roots = {root.key: root for root in roots}
@@ -173,6 +176,7 @@ class SmallAgent:
             hints=False,
             clock=lambda: self.now,
             wall_us=lambda: self.wall_us,
+            files_max=self._files_max,
         )
         self.folds.clear()
         self.give(self.reader.begin())
@@ -182,6 +186,13 @@ class SmallAgent:
 
     def tell(self, root: SmallRoot) -> None:
         self.give(JobTold(root.key, root.news(self.wall_us)))
+
+    def reload(self, sources: Iterable[Source]) -> None:
+        """Other sources in the same process, while nothing is read again."""
+        assert not self.folds
+        self.sources = Sources(sources)
+        self.reader.change(self.sources)
+        self.reader.begin()
 
     def crash(self) -> None:
         """The process is gone, with everything in memory."""

@@ -66,6 +66,8 @@ class World:
         self.tail = Tail(options)
         self.now_s, self._tick, self._next_line = 100.0, 0, 0
         self.names: dict[str, Inode] = {}
+        self.moved: set[Inode] = set()
+        """Renamed since the last listing."""
         self.free: list[int] = []
         self._inodes = 0
         self.handles: dict[int, Inode] = {}
@@ -120,6 +122,7 @@ class World:
         self.link(new, inode)
         del self.names[old]
         inode.names.discard(old)
+        self.moved.add(inode)
 
     def _release(self, inode: Inode) -> None:
         held = inode in self.handles.values() or inode in self.writers.values()
@@ -177,16 +180,22 @@ class World:
 
     # --- what the tail asks for ---
 
-    def list(self) -> None:
-        self.list_wanted = False
+    def list(self, misses_moved: bool = False) -> None:
+        """`misses_moved`: what was renamed last is in no listing, as its old name was gone when it was looked at, and its
+        new one not there yet when names were read."""
+        self.list_wanted = misses_moved and bool(self.moved)  # a rename is a hint, too
+        missed = self.moved if misses_moved else set()
+        self.moved = set()
         files = tuple(
-            Seen(name, 1, inode.number, inode.size_bytes, inode.mtime_ns) for name, inode in sorted(self.names.items())
+            Seen(name, 1, inode.number, inode.size_bytes, inode.mtime_ns)
+            for name, inode in sorted(self.names.items())
+            if inode not in missed
         )
         opened = tuple(
             OpenSeen(handle, inode.size_bytes, inode.mtime_ns, len(inode.names))
             for handle, inode in self.handles.items()
         )
-        for inode in set(self.names.values()):
+        for inode in set(self.names.values()) - missed:
             self._know(inode)
         self.tell(Listed(files, opened))
 

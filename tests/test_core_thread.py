@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
 
 from elfstream.core_thread import CoreThread
+from master.group_messages import Beats
+from master.job_events import Overload
 from srt.automaton import NEVER, WAKE, Instant, Received, Ref
 from srt.frame_messages import Ack, ForJob
 
@@ -28,10 +31,11 @@ class Echo:
     wake_at = NEVER
 
     def __init__(self) -> None:
-        self.begin = threading.Event()
+        self.begin, self.holding = threading.Event(), threading.Event()
 
     def handle(self, event: Any, now: Instant) -> list[Any]:
         if event == "hold":
+            self.holding.set()
             assert self.begin.wait(WAIT_S)
         if event == "wake soon":
             self.wake_at = now.s
@@ -43,11 +47,12 @@ class Echo:
 
 
 class Run:
-    def __init__(self) -> None:
+    def __init__(self, rest_s: Callable[[], float] = lambda: 0.0) -> None:
+        self.now_s = 5.0
         self.core, self.said = Echo(), queue.SimpleQueue[Any]()
         self.problems = queue.SimpleQueue[BaseException]()
         carriers = {Said: lambda effect: self.said.put(effect.event)}
-        self.thread = CoreThread(self.core, carriers, self.problems.put, clock=lambda: Instant(5.0, 0))
+        self.thread = CoreThread(self.core, carriers, self.problems.put, clock=lambda: Instant(self.now_s, 0), rest_s=rest_s)
         self.thread.start()
 
     def heard(self, count: int) -> list[Any]:
@@ -73,6 +78,29 @@ def test_events_keep_their_order_and_frames_wait_for_the_rest(run: Run) -> None:
     run.thread.post("b")
     run.core.begin.set()
     assert run.heard(4) == ["hold", "a", "b", FRAME]
+
+
+def test_shared_beats_wait_for_nothing(run: Run) -> None:
+    beats = Received(REF, Beats(1, []))
+    run.thread.post("hold")
+    assert run.core.holding.wait(WAIT_S)
+    for event in ("a", FRAME, beats):
+        run.thread.post(event)
+    run.core.begin.set()
+    assert run.heard(4) == ["hold", beats, "a", FRAME]
+
+
+def test_a_late_core_hears_so_before_what_waits_and_when_it_is_over(run: Run) -> None:
+    run.thread.post("hold")
+    assert run.core.holding.wait(WAIT_S)
+    run.thread.post("a")
+    run.now_s += 10.0
+    run.core.begin.set()
+    _, late, event = run.heard(3)
+    assert (event, late) == ("a", Overload(pytest.approx(10.0, rel=0.01)))
+    run.now_s += 10.0
+    run.thread.post("b")
+    assert run.heard(2) == [Overload(0.0), "b"]
 
 
 def test_the_core_is_woken_at_its_time(run: Run) -> None:
@@ -106,4 +134,17 @@ def test_an_effect_that_nobody_carries_is_an_error() -> None:
     run.core.handle = lambda event, now: [object()]  # type: ignore[method-assign]
     run.thread.post("x")
     assert isinstance(run.problems.get(timeout=WAIT_S), KeyError)
+    run.end()
+
+
+def test_frames_wait_for_processor_time_and_nothing_else_does() -> None:
+    rest = [1000.0]
+    run = Run(lambda: rest[0])
+    run.thread.post(FRAME)
+    for event in ("one", "two", "wake soon"):
+        run.thread.post(event)
+    assert run.heard(4) == ["one", "two", "wake soon", WAKE]
+    rest[0] = 0.0
+    run.thread.post("three")
+    assert run.heard(2) == ["three", FRAME]
     run.end()

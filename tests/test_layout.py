@@ -91,7 +91,7 @@ def test_an_agent_stays_light() -> None:
 
 
 NETWORKED = re.compile(
-    r"(elfstream/.*|\w+/driver|srt/(peer_socket|dials|greetings)|master/(api|api_\w+|sql_compiler))\.py"
+    r"(elfstream/.*|\w+/driver|srt/(peer_socket|dials|greetings)|master/(api|api_\w+|sql_compiler|spark/paced_socket))\.py"
 )
 """Drivers, the HTTP API and the face. All else is synchronous: bytes and times in, values out."""
 
@@ -102,6 +102,18 @@ def test_only_drivers_know_loops_and_sockets() -> None:
             name = str(path.relative_to(ROOT))
             found = {module.partition(".")[0] for module in _imports(path)} & {"asyncio", "aiohttp", "uvloop", "socket"}
             assert not found or NETWORKED.fullmatch(name), f"{name} imports {', '.join(sorted(found))}"
+
+
+def test_spark_stays_in_its_place() -> None:
+    """Nodes never load it: only the face and `master/spark` itself import `master/spark`, and only that imports PySpark."""
+    for package in PACKAGES:
+        for path in _tracked(f"{package}/**/*.py"):
+            name = str(path.relative_to(ROOT))
+            found = _imports(path) | _foreign_imports(path)
+            if not name.startswith(("master/spark/", "elfstream/")):
+                assert not any(module.startswith("master.spark") for module in found), f"{name} imports master.spark"
+            if not name.startswith("master/spark/"):
+                assert "pyspark" not in {module.partition(".")[0] for module in found}, f"{name} imports pyspark"
 
 
 def test_the_command_line_starts_light() -> None:

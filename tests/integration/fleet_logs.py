@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import random
 import re
@@ -17,6 +18,7 @@ from tests.golden.test_truth import SETS, truth
 from tests.golden.test_truth_followed import Writer, contents
 
 _DAY = re.compile(rb"\[(\d\d/[A-Z][a-z][a-z]/\d{4})")
+_TIME = re.compile(rb"\[(\d\d/[A-Z][a-z][a-z]/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\]")
 SQL = {
     "minutes": "SELECT window(time, '1 minute') AS w, count(*) AS n FROM access GROUP BY w",
     "statuses": "SELECT window(time, '1 day') AS w, status, count(*) AS n FROM access GROUP BY w, status",
@@ -40,12 +42,14 @@ class Replay:
         earliest = datetime.fromisoformat(truth(name)["earliest_time"])
         self.since = f"{(datetime.now(UTC) - earliest - self.shift).days + 2}d"
         """What a job has to ask for to read them all."""
-        self.middle = earliest + (latest - earliest) / 2 + self.shift
-        self.middle = self.middle.replace(second=0, microsecond=0)
+        self._earliest, self._length = earliest + self.shift, latest - earliest
+        self.middle = self.at(0.5).replace(second=0, microsecond=0)
         parts: list[list[bytes]] = [[] for _ in folders]
         for line in lines:
             parts[rng.randrange(len(parts))].append(self._moved(line))
         self.texts = [b"".join(part) for part in parts]
+        self._texts = list(self.texts)
+        """What is yet to be written: all, unless `cut` took the beginning."""
         self._rng = rng
         self._writers: list[Writer] = []
 
@@ -56,9 +60,26 @@ class Replay:
 
         return _DAY.sub(later, line, count=1)
 
+    def at(self, part: float) -> datetime:
+        """The time when so much of the set's had passed."""
+        return self._earliest + self._length * part
+
+    def cut(self, live: datetime, old: datetime, folder: Path) -> Path:
+        """Packs the beginning into `folder`, a file a webserver, and leaves the end to be written. What was logged before
+        `old` is in those files, and what was logged at or after `live` is yet to be written: between them are both."""
+        folder.mkdir()
+        for number, text in enumerate(self.texts):
+            lines = text.splitlines(keepends=True)
+            times = [_logged(line) for line in lines]
+            last = max((at for at, time in enumerate(times) if time and time < old), default=-1)
+            first = next((at for at, time in enumerate(times) if time and time >= live), len(lines))
+            (folder / f"{number}.log.gz").write_bytes(gzip.compress(b"".join(lines[: last + 1]), 1))
+            self._texts[number] = b"".join(lines[first:])
+        return folder
+
     def begin(self) -> None:
         """Writes the first line of each webserver."""
-        for folder, text in zip(self.folders, self.texts, strict=True):
+        for folder, text in zip(self.folders, self._texts, strict=True):
             first = text.index(b"\n") + 1
             self._writers.append(Writer(folder, text[first:], self._rng, is_rotated=True))
             self._writers[-1].log.write_bytes(text[:first])
@@ -107,6 +128,11 @@ class Replay:
         top = sorted(counts, key=lambda path: (-counts[path], path.encode()))[:20]
         assert [[path, counts[path], sums[path]] for path in top] == truth(self.name)["top20_paths_by_count"]["rows"]
         assert len(counts) == truth(self.name)["distinct"]["paths"]
+
+
+def _logged(line: bytes) -> datetime | None:
+    found = _TIME.search(line)
+    return None if found is None else datetime.strptime(found[1].decode(), "%d/%b/%Y:%H:%M:%S %z")
 
 
 STEPS = 40

@@ -23,7 +23,7 @@ from elfstream.remote_results import WindowResult
 ROOT = Path(__file__).resolve().parents[2]
 PORTS = range(20_000, 32_000)
 """Below those that the system gives to outgoing connections: a dead node's port must be free when it comes back."""
-START_S, STOP_S = 30.0, 20.0
+START_S, STOP_S = 120.0, 20.0
 BROKEN = re.compile(r"the thread \S+ broke|Traceback")
 
 
@@ -61,9 +61,9 @@ def is_ready(url: str) -> bool:
         return False
 
 
-def _sources_known_by(url: str) -> set[str]:
+def _sources_known_by(url: str, token: str | None) -> set[str]:
     try:
-        with elf.connect(url, patience_s=0.0) as client:
+        with elf.connect(url, token=token, patience_s=0.0) as client:
             return {one["name"] for one in client.sources()}
     except (elf.ApiError, elf.UnreachableError):
         return set()
@@ -95,6 +95,11 @@ class NodeProcess:
             paths = f'["{self.folder}/{source}/access.log*"]'
             text += ["[[sources]]", f'name = "{source}"', f"paths = {paths}", f"format = '''{format}'''"]
         (self.folder / "node.toml").write_text("\n".join(text) + "\n")
+
+    def add_to_file(self, text: str) -> None:
+        """Further sections of its configuration; before it starts."""
+        with (self.folder / "node.toml").open("a") as file:
+            file.write(text)
 
     @property
     def lives(self) -> bool:
@@ -160,6 +165,8 @@ class NodeProcess:
 class Fleet:
     """Agents web1, web2, ... and workers work1, ... in `folder`; ends them all, and checks each, at its end."""
 
+    token: str | None = None
+
     def __init__(
         self, folder: Path, agents: int, workers: int, sources: Mapping[str, str], seed: int = 0
     ) -> None:
@@ -213,7 +220,7 @@ class Fleet:
         return sorted((node.url for node in self.nodes.values()), key=lambda url: url != first)
 
     def client(self, patience_s: float = 20.0) -> elf.Client:
-        return elf.connect(self.urls(), patience_s=patience_s)
+        return elf.connect(self.urls(), token=self.token, patience_s=patience_s)
 
     def wait_ready(self, limit_s: float = START_S) -> float:
         """Until each node that runs is in the ring."""
@@ -230,14 +237,14 @@ class Fleet:
 
         def all_heard() -> bool:
             self.check()
-            return all(_sources_known_by(node.url) >= names for node in self.nodes.values() if node.lives)
+            return all(_sources_known_by(node.url, self.token) >= names for node in self.nodes.values() if node.lives)
 
         return until(all_heard, limit_s, "every node has heard of all sources")
 
     def led_by(self, job: str) -> NodeProcess | None:
         """The node that leads a job now; None: nobody knows."""
         try:
-            with elf.connect(self.urls(), patience_s=2.0) as client:
+            with elf.connect(self.urls(), token=self.token, patience_s=2.0) as client:
                 address = client.job(job).show()["master"]["address"]
         except (elf.ApiError, elf.UnreachableError):
             return None
@@ -248,14 +255,14 @@ class Collector(threading.Thread):
     """Reads the results of a job as they are published, as a user's program would, and holds them against what the stream
     promises: ids ascend, and each edition of a window comes once."""
 
-    def __init__(self, urls: Sequence[str], job: str) -> None:
+    def __init__(self, urls: Sequence[str], job: str, token: str | None = None) -> None:
         super().__init__(name=f"collector of {job}", daemon=True)
         self.job = job
         self.results: list[WindowResult] = []
         self.heard_s: list[float] = []
         """When each of them was heard, monotonic seconds."""
         self.problem: BaseException | None = None
-        self._client = elf.connect(list(urls), patience_s=60.0)
+        self._client = elf.connect(list(urls), token=token, patience_s=60.0)
         self._ending = False
         self.start()
 

@@ -16,17 +16,20 @@ from tests.integration.fleet_processes import Collector, Fleet, until
 
 SET = "apache_semicomplete_2015"
 DISORDER_S = 60
+MISSED = ("late", "lost_bytes", "shed")
 SHOWN = ("state", "master", "coverage", "watermark", "windows_open", "results", "problem")
 
 
-def prove(folder: Path, agents: int, workers: int, faults: int, write_s: float, seed: int) -> None:
+def prove(
+    folder: Path, agents: int, workers: int, faults: int, write_s: float, seed: int, partitions: int = 1
+) -> None:
     """Three jobs over logs that are written, rotated and packed; `faults` meanwhile, and a change of one job halfway."""
     rng = random.Random(seed)
     with Fleet(folder, agents, workers, {"access": "combined"}, seed) as fleet, ExitStack() as ending:
         replay = Replay(SET, [node.folder / "access" for node in fleet.agents], rng)
         settings = {
             "emit": "200ms", "expect": agents,
-            "delay": f"{DISORDER_S}s", "idle": "1h", "since": replay.since, "retain": "30d",
+            "delay": f"{DISORDER_S}s", "idle": "1h", "since": replay.since, "retain": "30d", "partitions": partitions,
         }  # fmt: skip
         client = ending.enter_context(fleet.client())
         jobs = {name: client.submit(name, sql, settings=settings) for name, sql in SQL.items()}
@@ -106,6 +109,9 @@ def _check_results(replay: Replay, jobs: dict[str, Job], collectors: dict[str, C
     assert not wrong, [one for one in collectors["minutes"].results if tuple(one.rows[0])[:2] in wrong]
     of_change = [row for row in rows["minutes"] if len(row) == 3]
     assert of_change == [row for row in changed if row[0].start >= replay.middle]
+    for name, job in jobs.items():
+        missed = {part: count for part, count in job.show()["coverage"].items() if part in MISSED and count}
+        assert not missed, f"{name} says that it missed something: {missed}"
     replay.check_minutes(rows["minutes"])
     replay.check_statuses(rows["statuses"])
     replay.check_paths(rows["paths"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 
+import msgspec
+
 from master.api_options import ApiOptions
 from srt.automaton import Ref
 from srt.ids import job_key
@@ -210,3 +212,19 @@ def test_nodes_and_sources() -> None:
     with_fleet(main, 2)
 
 
+def test_a_job_that_gossip_knows_is_there_though_its_master_does_not_know_it_yet() -> None:
+    """A node that has just become the closest: whoever asked would have thought that the job was removed."""
+
+    async def main(client: Client) -> None:
+        await client.submit()
+        known = client.fleet.nodes[0].jobs()
+        client.fleet.jobs.clear()
+        assert (await client("GET", "/v1/jobs/hot")).kind == "unknown"
+        client.fleet.nodes[0].jobs = lambda: known  # type: ignore[method-assign]
+        refused = await client("GET", "/v1/jobs/hot")
+        assert (refused.status, refused.kind, refused.headers["Retry-After"]) == (503, "no-master", "1")
+        gone = [notice.__class__(*(*msgspec.structs.astuple(notice)[:2], "removed", 1, 0, 0)) for notice in known]
+        client.fleet.nodes[0].jobs = lambda: gone  # type: ignore[method-assign]
+        assert (await client("GET", "/v1/jobs/hot")).kind == "unknown"
+
+    with_fleet(main)

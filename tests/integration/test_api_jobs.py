@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from unittest import mock
 
 import pytest
 from aiohttp import web
 
 from master import api_guard
 from master.api_options import ApiOptions
-from master.requests import ChangeJob, StopJob, SubmitJob
+from master.requests import ChangeJob, RecoverJob, Refusal, StopJob, SubmitJob
+from master.service import ConfigMistake
 from srt.ids import job_key
 from tests.memory_fleet import SQL, Client, Running, with_fleet
 
@@ -47,6 +49,37 @@ def test_lists_are_read_in_pages() -> None:
         assert (await client("GET", "/v1/jobs?source=other")).json["jobs"] == []
 
     with_fleet(main)
+
+
+def test_a_list_says_which_jobs_nobody_leads() -> None:
+    async def main(client: Client) -> None:
+        await client.submit()
+        fleet, asked = client.fleet, client.fleet.nodes[0].asked
+        assert await problems(client) == [None]
+        asked.clear()
+        assert await problems(client) == [None]
+        assert asked == []  # what was known a moment ago is not asked again
+
+        async def later(refused: Refusal | None, leaderless: bool = False) -> list[str | None]:
+            fleet.refused, fleet.leaderless = refused, leaderless
+            return await problems(client)
+
+        with mock.patch("master.api_standings.FRESH_S", 0.0):
+            why = "no leader: 1 of 3 members answers"
+            assert await later(Refusal("leaderless", why)) == [why]
+            shown = await client("GET", "/v1/jobs/hot")
+            assert (shown.status, shown.kind, shown.json["detail"]) == (503, "no-master", why)
+            assert "job recover" in shown.json["advice"]
+            assert await later(Refusal("electing", "a leader is being elected: 2 of 3 members answer")) == [None]
+            assert await later(Refusal("busy", "the master was not found")) == [None]
+            assert await later(None, leaderless=True) == ["no leader: the node that is closest to it knows none"]
+            assert await later(None) == [None]
+
+    with_fleet(main)
+
+
+async def problems(client: Client) -> list[str | None]:
+    return [job["problem"] for job in (await client("GET", "/v1/jobs")).json["jobs"]]
 
 
 def test_a_change_names_the_revision_it_is_made_to() -> None:
@@ -87,6 +120,20 @@ def test_a_patch_with_null_takes_the_default_and_keeps_parameters() -> None:
         assert (changed.json["settings"]["emit"], changed.json["settings"]["expect"]) == ("500ms", 3)
         gone = await client("PATCH", "/v1/jobs/p", json={"parameters": {"path": None}}, headers={"If-Match": "*"})
         assert (gone.status, gone.json["field"]) == (422, "parameters")
+
+    with_fleet(main)
+
+
+def test_recovering_is_meant() -> None:
+    async def main(client: Client) -> None:
+        await client.submit()
+        for body in ({}, {"confirm": "cold"}, {"confirm": True}):
+            refused = await client("POST", "/v1/jobs/hot/recover", json=body)
+            assert (refused.status, refused.kind, refused.json["field"]) == (400, "invalid", "confirm")
+            assert "lost for good" in refused.json["detail"]
+        done = await client("POST", "/v1/jobs/hot/recover", json={"confirm": "hot"})
+        assert (done.status, done.json["name"]) == (200, "hot")
+        assert [request for request in client.fleet.nodes[0].asked if isinstance(request, RecoverJob)]
 
     with_fleet(main)
 
@@ -197,11 +244,40 @@ def test_a_fleet_with_a_token_answers_nobody_else() -> None:
     with_fleet(main, options=ApiOptions(token="secret"))  # fmt: skip
 
 
+def test_a_node_reads_its_configuration_again() -> None:
+    async def main(client: Client) -> None:
+        assert (await client("POST", "/-/reload")).json == {
+            "config": "0123456789abcdef", "changed": ["sources.access.paths"], "restart": ["node.listen"]
+        }  # fmt: skip
+        client.fleet.nodes[0].mistakes = [
+            ConfigMistake("node.listn", "there is no such key", "/etc/node.toml", 2, "Did you mean listen?"),
+            ConfigMistake("", "it is no TOML", "/etc/conf.d/a.toml", None, ""),
+        ]
+        refused = await client("POST", "/-/reload")
+        assert (refused.status, refused.kind, refused.json["field"]) == (422, "configuration", "node.listn")
+        assert refused.json["errors"] == [
+            {"key": "node.listn", "problem": "there is no such key", "file": "/etc/node.toml", "line": 2,
+             "advice": "Did you mean listen?"},
+            {"problem": "it is no TOML", "file": "/etc/conf.d/a.toml"},
+        ]  # fmt: skip
+        assert (await client("GET", "/-/reload")).status == 405
+        assert (await client("POST", "/-/reload?now=1")).status == 400
+        for header in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+            assert (await client("POST", "/-/reload", headers=header)).status == 403
+
+    async def closed(client: Client) -> None:
+        assert (await client("POST", "/-/reload")).status == 401
+
+    with_fleet(main)
+    with_fleet(closed, options=ApiOptions(token="secret"))
+
+
 def test_pages_of_others_change_nothing_here() -> None:
     async def main(client: Client) -> None:
         own = client.running.url()
         body = {"name": "hot", "sql": SQL}
-        for header in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}):
+        origins = ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Origin": "http://["})
+        for header in (*origins, {"Sec-Fetch-Site": "cross-site"}):
             refused = await client("POST", "/v1/jobs", json=body, headers=header)
             assert (refused.status, refused.kind) == (403, "forbidden")
         rebound = await client("GET", "/v1/jobs", headers={"Host": "evil.example:7117"})

@@ -94,6 +94,34 @@ def test_final_windows_with_rows_are_sent_in_order_and_signed() -> None:
     with_fleet(main, options=ApiOptions(webhook_secret=b"secret"))
 
 
+def test_a_backfill_wakes_nobody_but_who_listens_to_a_derived_job() -> None:
+    columns = [{"name": "n", "type": "BIGINT"}]
+
+    async def main(client: Client) -> None:
+        async with Receiver() as receiver:
+            settings = {"webhook": receiver.url}
+            sql = "SELECT count(*) AS n FROM access GROUP BY window(time, '10 seconds')"
+            await client.submit(sql=sql, settings=settings)
+            derived = {"columns": columns, "size": "10s"}
+            await client("POST", "/v1/jobs", json={"name": "both", "derived": derived, "settings": settings})
+            line = {
+                "window": {"start": "2025-11-28T10:00:00Z", "end": "2025-11-28T10:00:10Z"}, "revision": 1, "lines": 1,
+                "columns": columns, "rows": [[7]],
+            }  # fmt: skip
+            for name in ("hot", "both"):
+                answer = await client(
+                    "PUT", f"/v1/jobs/{name}/backfill/windows", data=msgspec.json.encode(line),
+                    headers={"Content-Type": "application/x-ndjson"},
+                )  # fmt: skip
+                assert answer.json["stored"] == 1, answer.body
+            client.fleet.publish("hot", 10, [[1]], columns=[("n", "BIGINT")])
+            await receiver.ids(2)
+            assert sorted(body["job"] for body in receiver.bodies) == ["both", "hot"]
+            assert {body["origin"] for body in receiver.bodies if body["job"] == "hot"} == {"live"}
+
+    with_fleet(main)
+
+
 def test_what_is_not_taken_is_sent_again_with_the_same_id() -> None:
     async def main(client: Client) -> None:
         async with Receiver(500, 302, 404) as receiver:

@@ -401,7 +401,7 @@ def test_help_does_not_wait_for_the_machinery() -> None:
     code = "import sys; from elfstream.cli import main\ntry: main(['--help'])\nfinally: print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert "Usage: elfstream" in done.stdout
-    heavy = {"rich", "sqlglot", "msgspec", "job", "agent", "cython_ext", "zstandard", "asyncio"}
+    heavy = {"rich", "sqlglot", "msgspec", "job.plan", "job.types", "agent", "cython_ext", "zstandard", "asyncio"}
     assert heavy & set(done.stderr.split()) == set()
 
 

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
+from collections.abc import Iterator
 from concurrent.futures import CancelledError
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 import elfstream as elf
+from elfstream.backfilled import REQUEST_WINDOWS
 from elfstream.client import AsyncClient, api_error, connect_async
 from elfstream.client_sync import connect
+from elfstream.commands.job_submit import taken_up
+from elfstream.fleet_session import FleetError
 from elfstream.remote_results import window_result
 from job.types import ARRAY, BIGINT, BOOLEAN, DOUBLE, NULL, STRING, TIMESTAMP, WINDOW, decimal, type_of
 from master.api_options import ApiOptions
+from master.asking import retry_after_s
+from master.event_stream import EventParser
+from master.problems import KINDS, Problem
+from master.requests import RecoverJob, SubmitJob
 from srt.ids import job_key
-from tests.memory_fleet import SQL, Client, with_fleet
+from tests.memory_fleet import SQL, Client, Running, with_fleet
 
 QUICK = ApiOptions(heartbeat_s=0.05)
 OTHER_SQL = "SELECT status, count(*) AS n FROM access WHERE status >= :least GROUP BY status"
@@ -58,6 +68,21 @@ COLUMNS = [
     ("w", str(WINDOW)), ("p", "STRING"), ("n", "BIGINT"), ("d", "DECIMAL(20,2)"), ("f", "DOUBLE"), ("t", "TIMESTAMP"),
     ("b", "BOOLEAN"), ("a", "ARRAY<DOUBLE>"), ("z", "NULL"),
 ]  # fmt: skip
+
+
+
+def test_no_other_node_recovers_a_job_than_the_one_that_is_named() -> None:
+    async def main(client: Client) -> None:
+        await client.submit()
+        alive = client.running.url(0)
+        async with connect_async(["http://127.0.0.1:9", alive]) as fleet:
+            with pytest.raises(ValueError, match="2 nodes are named"):
+                await fleet.job("hot").recover("hot")
+        assert not any(isinstance(request, RecoverJob) for request in client.fleet.nodes[0].asked)
+        async with connect_async(alive) as fleet:
+            assert (await fleet.job("hot").recover("hot"))["name"] == "hot"
+
+    with_fleet(main)
 
 
 def test_rows_are_typed_as_those_of_a_query() -> None:
@@ -180,6 +205,113 @@ def test_patience_ends() -> None:
     with_fleet(main)
 
 
+def test_a_fleet_that_takes_no_further_job_is_not_asked_sooner_than_it_says() -> None:
+    async def main(client: Client) -> None:
+        node = client.fleet.nodes[0]
+        held, asked = asyncio.Event(), asyncio.Event()
+        ask, submits = node.ask, 0
+
+        async def slow(key: bytes, request: Any) -> Any:
+            nonlocal submits
+            if isinstance(request, SubmitJob):
+                submits += 1
+                asked.set()
+                await held.wait()
+            return await ask(key, request)
+
+        node.ask = slow  # type: ignore[method-assign]
+        async with connect_async(client.running.url(), patience_s=1.0) as fleet:
+            first = asyncio.create_task(fleet.submit("one", OTHER_SQL, parameters={"least": 1}))
+            await asked.wait()
+            with pytest.raises(elf.ApiError, match="1 jobs are being made") as raised:
+                await fleet.submit("two", OTHER_SQL, parameters={"least": 2})
+            assert (raised.value.status, raised.value.kind, submits) == (503, "overloaded", 1)
+            told = await client("POST", "/v1/jobs", json={"name": "two", "sql": SQL})
+            assert told.headers["Retry-After"] == "2"
+            assert client.running.apis[0].counters()["http_requests_total"]["503"] == 2  # one of each
+            held.set()
+            await first
+            await fleet.submit("two", OTHER_SQL, parameters={"least": 2})
+
+    with_fleet(main, options=ApiOptions(submits_max=1))
+
+
+def test_how_long_an_answer_asks_to_wait() -> None:
+    assert all(2.0 <= retry_after_s({"Retry-After": "2"}) <= 3.0 for _ in range(100))
+    assert all(1.0 <= retry_after_s({"Retry-After": value}) <= 1.5 for value in ("", "-5", "1e9", "99999", "soon"))
+
+
+def test_submit_waits_longer_than_its_client_is_patient() -> None:
+    """--wait-max says how long; the client gives one request up much sooner."""
+
+    async def main(client: Client) -> None:
+        await client.submit()
+        client.fleet.leaderless = True
+        node = client.fleet.nodes[0]
+
+        async def take_over(asked: int) -> None:
+            while len(node.asked) < asked:
+                await asyncio.sleep(0.01)
+            client.fleet.leaderless = False
+
+        async with connect_async(client.running.url(), patience_s=0.0) as fleet:
+            await asyncio.gather(taken_up(fleet, fleet.job("hot"), 30.0), take_over(len(node.asked) + 3))
+            client.fleet.leaderless = True
+            with pytest.raises(FleetError, match=r"hot is not known to be taken up: no node is known .* after 0\.1 s"):
+                await taken_up(fleet, fleet.job("hot"), 0.1)
+            client.fleet.leaderless = False
+            with pytest.raises(elf.ApiError, match="no such job"):
+                await taken_up(fleet, fleet.job("none"), 30.0)
+
+    with_fleet(main)
+
+
+@pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if kind.retry_s])
+def test_submit_waits_for_whatever_passes(kind: str) -> None:
+    """Nodes that do not agree on who leads the job, 508, for one."""
+    refusing = 3
+
+    class Passing(Running):
+        def made(self, app: web.Application) -> None:
+            app.middlewares.append(passing)
+
+    @web.middleware
+    async def passing(request: web.Request, handler: Any) -> web.StreamResponse:
+        nonlocal refusing
+        if request.path == "/v1/jobs/hot" and refusing:
+            refusing -= 1
+            raise Problem(kind, "for now")
+        return await handler(request)
+
+    async def main(client: Client) -> None:
+        await client.submit()
+        async with connect_async(client.running.url(), patience_s=0.0) as fleet:
+            await taken_up(fleet, fleet.job("hot"), 30.0)
+        assert refusing == 0
+
+    with_fleet(main, running=Passing)
+
+
+def test_what_took_too_long_is_asked_for_again() -> None:
+    """The first query that a node compiles takes longer than the next, and a busy one gives both up (504)."""
+
+    async def main(client: Client) -> None:
+        node = client.fleet.nodes[0]
+        node.silent = True
+
+        async def wake() -> None:
+            while len(node.asked) < 2:
+                await asyncio.sleep(0.01)
+            node.silent = False
+
+        async with connect_async(client.running.url()) as fleet:
+            with pytest.raises(elf.ApiError) as raised:
+                await asyncio.gather(fleet.job("hot").show(), wake())
+            assert raised.value.kind == "unknown"
+
+    with_fleet(main)
+
+
 def test_a_request_waits_for_a_takeover() -> None:
     async def main(client: Client) -> None:
         await client.submit()
@@ -246,6 +378,96 @@ def test_plain_calls() -> None:
         await asyncio.to_thread(work, client.running.url(), Fleet())
 
     with_fleet(main, options=QUICK)  # fmt: skip
+
+
+def test_windows_may_be_made_with_the_client_that_sends_them() -> None:
+    def work(url: str) -> None:
+        caller = threading.current_thread()
+        with connect(url) as fleet:
+            job = fleet.submit_derived("shares", [("n", "BIGINT")], size="10s")
+
+            def windows() -> Iterator[dict[str, Any]]:
+                columns = [{"name": "n", "type": "BIGINT"}]
+                for number in range(REQUEST_WINDOWS + 2):
+                    if number in (0, REQUEST_WINDOWS + 1):
+                        # In the client's own thread the question would wait for itself.
+                        assert threading.current_thread() is caller
+                        assert job.show()["revision"] == 1
+                    start = datetime(2025, 11, 28) + timedelta(seconds=10 * number)
+                    times = {"start": f"{start.isoformat()}Z", "end": f"{(start + timedelta(seconds=10)).isoformat()}Z"}
+                    yield {"window": times, "revision": 1, "lines": 0, "columns": columns, "rows": [[number]]}
+
+            assert job.put_windows(windows()) == {"stored": REQUEST_WINDOWS + 2, "same": 0, "replaced": 0}
+            assert job.put_windows([]) == {"stored": 0, "same": 0, "replaced": 0}
+
+    async def main(client: Client) -> None:
+        await asyncio.to_thread(work, client.running.url())
+
+    with_fleet(main, options=QUICK)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"<html>log in</html>", "JSON is malformed"),
+        (b"[]", "Expected `object`"),
+        (b"{}", "there is no "),
+        (b'{"jobs": 1, "next": 2, "last": "x", "nodes": {}, "revision": [], "results": [{}]}', ""),
+        (b" " * 1001, "more than 1000 bytes"),
+    ],
+)
+def test_what_no_node_would_say_is_told_with_its_address(body: bytes, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elfstream.client.ANSWER_BYTES_MAX", 1000)
+
+    class Odd(Running):
+        def made(self, app: web.Application) -> None:
+            app.middlewares.insert(0, odd)
+
+    @web.middleware
+    async def odd(request: web.Request, handler: Any) -> web.StreamResponse:
+        if request.path.endswith("/stream"):
+            return web.Response(body=b"event: result\ndata: " + body + b"\n\n", content_type="text/event-stream")
+        return web.Response(body=body)
+
+    async def main(client: Client) -> None:
+        url = client.running.url()
+        async with connect_async(url, patience_s=3600.0) as fleet:
+            job = fleet.job("hot")
+            works: list[Any] = [fleet.jobs(), fleet.nodes(), job.last_id(), job.changes(), job.change(), job.put_body(b"")]
+            works += [anext(job.results()), anext(job.watch(after=0)), job.backfill_scope()]
+            for work in works:
+                with pytest.raises(elf.UnreachableError, match="what came is not what a node of elfstream says") as raised:
+                    await work
+                assert str(raised.value).startswith(url)
+                assert said in str(raised.value) or work is works[-2]
+
+    with_fleet(main, running=Odd)
+
+
+def test_a_stream_has_a_limit() -> None:
+    """Of one event, which a client holds until its end comes."""
+
+    class Endless(Running):
+        def made(self, app: web.Application) -> None:
+            app.middlewares.insert(0, endless)
+
+    @web.middleware
+    async def endless(request: web.Request, handler: Any) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        with contextlib.suppress(ConnectionError):
+            while True:
+                await response.write(b"data: " + b"x" * 1000 + b"\n")
+        return response
+
+    async def main(client: Client) -> None:
+        async with connect_async(client.running.url(), patience_s=3600.0) as fleet:
+            with pytest.raises(elf.UnreachableError, match="an event of the stream has more than"):
+                await anext(fleet.job("hot").watch(after=0))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("elfstream.client.EventParser", lambda: EventParser(bytes_max=100_000))
+        with_fleet(main, running=Endless)
 
 
 def test_closing_a_client_ends_a_watcher_in_another_thread() -> None:

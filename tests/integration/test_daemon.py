@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -9,17 +10,23 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import elfstream as elf
-from tests.integration.fleet_processes import free_port, is_ready, until
+from elfstream.metrics import METRICS, PREFIX
+from tests.integration.fleet_processes import Fleet, free_port, is_ready, until
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT_S = 40.0
 BEGAN_S = int(time.time()) - 60
+SETTINGS = {"since": "1d", "idle": "1s", "delay": "0s"}
+"""A run of all tests may reach these many minutes after it read this file."""
 
 
 def line(second: int) -> str:
@@ -77,6 +84,11 @@ def node(tmp_path: Path) -> Iterator[tuple[Path, int, subprocess.Popen[bytes]]]:
         process.wait()
 
 
+def metrics(port: int) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        return str(answer.read(), "utf-8")
+
+
 def finals(client: elf.Client, name: str) -> list[tuple[object, ...]]:
     return [tuple(row)[1:] for result in client.job(name).results(status="final") for row in result.rows]
 
@@ -90,7 +102,7 @@ def test_sources_are_reloaded_while_it_runs_and_keep_their_place(
         until(lambda: len(client.sources()) == 1, WAIT_S, "the first source")
         log = folder / "access" / "access.log"
         log.write_text(line(1))
-        client.submit("first", sql.format("access"), settings={"since": "5m", "idle": "1s", "delay": "0s"})
+        client.submit("first", sql.format("access"), settings=SETTINGS)
         with log.open("a") as file:
             file.write(line(3))
         until(lambda: finals(client, "first") == [(1,), (1,)], WAIT_S, "the windows of the first lines")
@@ -100,8 +112,13 @@ def test_sources_are_reloaded_while_it_runs_and_keep_their_place(
         with log.open("a") as file:
             file.write(line(5) * 2)
         (folder / "shop" / "access.log").write_text(line(7) * 3)
-        client.submit("second", sql.format("shop"), settings={"since": "5m", "idle": "1s", "delay": "0s"})
+        client.submit("second", sql.format("shop"), settings=SETTINGS)
         until(lambda: finals(client, "second") == [(3,)], WAIT_S, "the window of the new source")
+        until(lambda: 'elfstream_job_agents{job="second"} 1' in metrics(port), WAIT_S, "figures of the jobs")
+        text = metrics(port)
+        assert "\nelfstream_jobs_led 2\n" in text
+        missing = {one.name for one in METRICS if f"# TYPE {PREFIX}{one.name} " not in text}
+        assert missing <= {"memory_max_bytes", "spill_max_bytes"}  # limits that are not set
         until(lambda: finals(client, "first") == [(1,), (1,), (2,)], WAIT_S, "the old source going on")
     process.terminate()
     assert process.wait(WAIT_S) == 0
@@ -114,6 +131,78 @@ def test_a_broken_configuration_is_not_reloaded(node: tuple[Path, int, subproces
     process.send_signal(signal.SIGHUP)
     until(lambda: "the old one stays" in (folder / "log").read_text(), WAIT_S, "the complaint")
     assert is_ready(f"http://127.0.0.1:{port}")
+
+
+def test_a_node_stops_at_once_though_others_have_links_to_it(tmp_path: Path) -> None:
+    with Fleet(tmp_path, 1, 2, {"access": "combined"}) as fleet:
+        first = fleet.workers[0]
+        assert first.stop() == 0
+        assert "stopped" in first.said.read_text()
+
+
+def reload(port: int) -> tuple[int, dict[str, Any]]:
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/-/reload", method="POST")
+    try:
+        with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as refused:
+        return refused.code, json.load(refused)
+
+
+def test_a_reload_over_http_says_what_it_changed(node: tuple[Path, int, subprocess.Popen[bytes]]) -> None:
+    folder, port, process = node
+    assert reload(port)[1]["changed"] == []
+    text = config(folder, port, "access", "shop").read_text()
+    file = folder / "node.toml"
+    file.write_text(text.replace("[node]\n", '[node]\nfleet = "b"\nlog_level = "warning"\nlog_format = "json"\n'))
+    status, done = reload(port)
+    assert status == 200
+    assert done["changed"] == ["node.log_level", "node.log_format", "sources.shop"]
+    assert done["restart"] == ["node.fleet"]
+    with elf.connect(f"http://127.0.0.1:{port}") as client:
+        until(lambda: len(client.sources()) == 2, WAIT_S, "the second source")
+    file.write_text(text.replace("[node]\n", '[node]\nlog_levle = "info"\n'))
+    status, refused = reload(port)
+    assert status == 422
+    assert refused["errors"] == [
+        {"key": "node.log_levle", "problem": refused["errors"][0]["problem"], "file": str(file), "line": 2,
+         "advice": refused["errors"][0]["advice"]}
+    ]  # fmt: skip
+    assert "log_level" in refused["errors"][0]["advice"]
+    said = (folder / "log").read_text().splitlines()
+    assert json.loads(said[-1])["event"] == "the configuration was not reloaded; the old one stays"
+    assert not any('"reloaded"' in one for one in said)  # it tells warnings alone by then
+    process.terminate()
+    assert process.wait(WAIT_S) == 0
+
+
+def test_a_node_is_gone_when_its_time_to_drain_is_over(node: tuple[Path, int, subprocess.Popen[bytes]]) -> None:
+    folder, port, process = node
+    with (folder / "node.toml").open("a") as file:
+        file.write('[limits]\ndrain_max = "50ms"\n')
+    assert reload(port)[1]["changed"] == ["limits.drain_max"]
+    process.terminate()
+    assert process.wait(WAIT_S) == 0
+    assert "not stopped within limits.drain_max" in (folder / "log").read_text()
+
+
+def test_a_node_that_is_ready_never_goes_over_what_came_with_the_program_again(tmp_path: Path) -> None:
+    """A full collection stops all threads, the loop among them, for as long as there are objects to look at."""
+    program = f"""
+import gc, os, signal
+from elfstream.config.reading import load
+from elfstream.daemon import Daemon
+from elfstream.sd_notify import Notifier
+def ready(self, text):
+    print(gc.get_freeze_count(), len(gc.get_objects()))
+    os.kill(os.getpid(), signal.SIGTERM)
+Notifier.ready = ready
+file = {str(config(tmp_path, free_port(random.Random())))!r}
+raise SystemExit(Daemon(file, load(file)).run())
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    kept, looked_at = map(int, done.stdout.split())
+    assert kept > 20 * looked_at
 
 
 def test_two_nodes_never_share_a_data_folder(node: tuple[Path, int, subprocess.Popen[bytes]]) -> None:

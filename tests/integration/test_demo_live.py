@@ -12,12 +12,14 @@ import struct
 import subprocess
 import sys
 import termios
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from agent.errors import InputError
 from elfstream.demo.playing import Webservers
+from tests.integration.fleet_processes import until
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = [sys.executable, "-m", "elfstream", "demo", "--rate", "3000", "--seconds", "4"]
@@ -72,6 +74,29 @@ def test_on_a_terminal_a_picture_that_ends_with_ctrl_c(tmp_path: Path) -> None:
     assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1
     frame = shown.rpartition("\x1b[?2026h")[2].partition("\x1b[?2026l")[0]
     assert re.search(r"^web1 .* lines/s +[\d,]+ lines", frame.replace("\r", ""), re.MULTILINE)
+
+
+def _running(folder: Path) -> set[int]:
+    """Processes with the folder in their arguments."""
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if str(folder).encode() in (process / "cmdline").read_bytes():
+                found.add(int(process.name))
+    return found
+
+
+def test_nothing_goes_on_when_the_demo_is_killed(tmp_path: Path) -> None:
+    folder = tmp_path / "shop"
+    with subprocess.Popen(
+        [*DEMO, "--keep", "--dir", str(folder)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as demo:
+        assert demo.stdout is not None
+        while b"hot: " not in (line := demo.stdout.readline()):
+            assert line, "it ended"
+        assert len(_running(folder)) == 6  # the demo, its webservers, four nodes
+        demo.kill()
+    until(lambda: not _running(folder), 30.0, "the end of all processes of the demo")
 
 
 def test_webservers_that_fail_say_why(tmp_path: Path) -> None:

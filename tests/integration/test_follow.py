@@ -124,8 +124,16 @@ def test_standard_input_cannot_be_followed() -> None:
     assert "leave --follow out" in done.stderr
 
 
-def test_durations_are_explained() -> None:
-    command = [sys.executable, "-m", "elfstream", "query", "--follow", SQL, "x.log", "--emit", "fast"]
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("fast", "'fast' is no duration; write 500ms, 10s, 5m, 1h or 1d"),
+        ("0s", "0s is not between 10ms and 1h"),
+        ("2h", "2h is not between 10ms and 1h"),
+    ],
+)
+def test_durations_are_explained(given: str, said: str) -> None:
+    command = [sys.executable, "-m", "elfstream", "query", "--follow", SQL, "x.log", "--emit", given]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "'fast' is no duration; write 500ms, 10s, 5m, 1h or 1d" in done.stderr
+    assert f"Invalid value for '--emit': {said}" in done.stderr

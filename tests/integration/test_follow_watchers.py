@@ -276,7 +276,7 @@ def test_markdown_in_a_pipe(tmp_path: Path) -> None:
         try:
             assert child.stdout is not None
             header = child.stdout.readline()
-            assert [cell.strip() for cell in header.split("|")[1:-1]] == ["w", "path", "n", "status", "revision"]
+            assert [cell.strip() for cell in header.split("|")[1:-1]] == ["w", "path", "n", "status", "edition"]
         finally:
             child.kill()
 

@@ -6,11 +6,13 @@ import gzip
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
+import msgspec
 import pytest
 
 from agent.errors import JournalFull
-from agent.log_id import source_tag
+from agent.log_id import of_source, source_tag
 from agent.sources import Source, Sources
 from agent.tail_options import TailOptions
 from cbt.budget import Budget
@@ -196,15 +198,36 @@ def test_bytes_that_are_gone_are_counted_whoever_reads(tmp_path: Path) -> None:
     assert again.lost_bytes == len(unread) + len(text) - log.stat().st_size
 
 
-def test_a_rotated_and_deleted_log_stays_open_until_it_is_released(tmp_path: Path) -> None:
-    source, plan, lines = source_of(tmp_path), plan_of(), Lines()
-    log, old = tmp_path / "access.log", tmp_path / "access.log.1"
-    first = append(log, lines.take(200))
-    root = SmallRoot(KEY, plan)
-    agent = SmallAgent(tmp_path, [source], [root])
-    agent.settle(2.0)
+def rotate_and_delete(log: Path) -> None:
+    old = log.with_name("access.log.1")
     log.rename(old)
     old.unlink()
+
+
+class Deleted(NamedTuple):
+    source: Source
+    plan: Plan
+    lines: Lines
+    log: Path
+    root: SmallRoot
+    agent: SmallAgent
+    first: bytes
+    """What the file had that is not there any more."""
+
+
+def with_a_deleted_log(folder: Path) -> Deleted:
+    """An agent that has read 200 lines of a log, which was rotated and deleted then."""
+    source, plan, lines, log = source_of(folder), plan_of(), Lines(), folder / "access.log"
+    first = append(log, lines.take(200))
+    root = SmallRoot(KEY, plan)
+    agent = SmallAgent(folder, [source], [root])
+    agent.settle(2.0)
+    rotate_and_delete(log)
+    return Deleted(source, plan, lines, log, root, agent, first)
+
+
+def test_a_rotated_and_deleted_log_stays_open_until_it_is_released(tmp_path: Path) -> None:
+    source, plan, lines, log, root, agent, first = with_a_deleted_log(tmp_path)
     second = append(log, lines.take(10))
     agent.settle(20.0)
     root.change(plan, (START_S - 60) // 10 * 10 * SECOND_US)
@@ -221,6 +244,116 @@ def test_a_rotated_and_deleted_log_stays_open_until_it_is_released(tmp_path: Pat
     assert agent.reader.figures()[0].held_files == 1
     assert len(agent.streams.journal.newest.files) == 1
     assert text
+
+
+@pytest.mark.parametrize("change", ["another source", "other paths", "another format"])
+def test_a_deleted_log_stays_open_when_the_configuration_is_read_again(change: str, tmp_path: Path) -> None:
+    source, plan, lines, log, root, agent, first = with_a_deleted_log(tmp_path)
+    second = append(log, lines.take(10))
+    agent.settle(2.0)
+    unread = append(log, lines.take(20))
+    agent.reader.idle()
+    rotate_and_delete(log)
+    agent.reader.idle()
+    match change:
+        case "another source":
+            shop = source_of(tmp_path, "shop", "shop.log*")
+            agent.reload([shop, source])
+        case "other paths":
+            (tmp_path / "new").mkdir()
+            agent.reload([source_of(tmp_path / "new")])
+            log = tmp_path / "new" / "access.log"
+        case _:
+            agent.reload([replace(source, format=msgspec.structs.replace(COMBINED, name="mine"))])
+    third = append(log, lines.take(10))
+    agent.settle(6.0)
+    check(root, source, [first, second + unread, third], plan)
+    root.change(plan, (START_S - 60) // 10 * 10 * SECOND_US)
+    agent.tell(root)
+    agent.settle(4.0)
+    check(root, source, [first, second + unread, third], plan, 2)
+    assert agent.troubles == []
+
+
+def two_sources(tmp_path: Path, lines: int) -> tuple[Source, Source, SmallRoot, SmallAgent]:
+    """The second one has 20 lines; all have been read."""
+    source, shop = source_of(tmp_path), source_of(tmp_path, "shop", "shop.log*")
+    append(tmp_path / "access.log", Lines().take(lines))
+    append(tmp_path / "shop.log", Lines().take(20))
+    root = SmallRoot(KEY, plan_of())
+    agent = SmallAgent(tmp_path, [source, shop], [root])
+    agent.settle(2.0)
+    return source, shop, root, agent
+
+
+def test_a_source_that_goes_lets_go_of_its_files(tmp_path: Path) -> None:
+    source, _shop, root, agent = two_sources(tmp_path, 20)
+
+    def held() -> set[str]:
+        return {name for fd in Path("/proc/self/fd").iterdir() if (name := _target(fd)).startswith(str(tmp_path))}
+
+    assert held() == {str(tmp_path / "access.log"), str(tmp_path / "shop.log")}
+    agent.reload([source])
+    assert held() == {str(tmp_path / "access.log")}
+    text = append(tmp_path / "access.log", Lines(2).take(5))
+    agent.settle(2.0)
+    assert root.stream().counters.lines == 25
+    assert text
+
+
+def test_cuts_let_go_of_the_logs_of_a_source_that_went_once_nobody_can_need_them(tmp_path: Path) -> None:
+    source, shop, root, agent = two_sources(tmp_path, 200)
+
+    def named() -> list[str]:
+        files = agent.streams.journal.newest.files
+        return [one.name for one in (source, shop) if any(of_source(one.name, name) for name in files)]
+
+    agent.reload([source])
+    append(tmp_path / "access.log", Lines(2).take(5))
+    agent.settle(2.0)
+    assert named() == ["access", "shop"], "a later plan may begin before it"
+    agent.reader.close()
+    agent.sources = Sources([source])
+    agent.boot()
+    root.horizon_us = START_S * SECOND_US * 2
+    agent.tell(root)
+    for number in range(3, 6):
+        append(tmp_path / "access.log", Lines(number).take(5))
+        agent.settle(2.0)
+    assert named() == ["access"]
+    assert root.stream().counters.lines == 200 + 5 + 15
+    assert root.stream().counters.lost_bytes == 0
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_source_that_comes_back_goes_on_where_it_was(is_restarted: bool, tmp_path: Path) -> None:
+    source, shop = source_of(tmp_path), source_of(tmp_path, "shop", "shop.log*")
+    append(tmp_path / "access.log", Lines().take(20))
+    append(tmp_path / "shop.log", Lines().take(30))
+    root, other = SmallRoot(KEY, plan_of()), SmallRoot(b"o" * 16, plan_of(name="shop"))
+    agent = SmallAgent(tmp_path, [source, shop], [root, other])
+    agent.settle(2.0)
+    agent.reload([source])
+    append(tmp_path / "access.log", Lines(2).take(5))
+    append(tmp_path / "shop.log", Lines(2).take(7))
+    agent.settle(2.0)
+    if is_restarted:
+        agent.reader.close()
+        agent.sources = Sources([source, shop])
+        agent.boot()
+    else:
+        agent.reload([source, shop])
+    append(tmp_path / "shop.log", Lines(3).take(4))
+    agent.settle(4.0)
+    assert (root.stream().counters.lines, root.stream().counters.lost_bytes) == (25, 0)
+    assert (other.stream().counters.lines, other.stream().counters.lost_bytes) == (41, 0)
+
+
+def _target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except OSError:  # that of the listing itself
+        return ""
 
 
 def test_lines_beyond_the_limit_are_one_reject_each_time(tmp_path: Path) -> None:
@@ -393,14 +526,7 @@ def test_cuts_and_what_is_known_of_logs_may_be_of_different_age(kept: str, tmp_p
 
 
 def test_the_archive_of_a_log_that_is_done_with_is_not_read_again(tmp_path: Path) -> None:
-    source, plan, lines = source_of(tmp_path), plan_of(), Lines()
-    log, old = tmp_path / "access.log", tmp_path / "access.log.1"
-    first = append(log, lines.take(200))
-    root = SmallRoot(KEY, plan)
-    agent = SmallAgent(tmp_path, [source], [root])
-    agent.settle(2.0)
-    log.rename(old)
-    old.unlink()
+    source, plan, lines, log, root, agent, first = with_a_deleted_log(tmp_path)
     second = append(log, lines.take(10))
     agent.settle(10.0)
     root.horizon_us = (START_S + 3600) * SECOND_US
@@ -419,3 +545,25 @@ def test_the_archive_of_a_log_that_is_done_with_is_not_read_again(tmp_path: Path
     agent.settle(8.0)
     counters = truth_of(plan, source, [first, second])[1]
     assert root.stream().counters.lines == counters.lines
+
+
+def test_lines_of_a_format_that_lacks_what_a_running_job_asks_for_are_counted_as_lost(tmp_path: Path) -> None:
+    source, shop = source_of(tmp_path), source_of(tmp_path, "shop", "shop.log*")
+    append(tmp_path / "access.log", Lines().take(20))
+    append(tmp_path / "shop.log", Lines().take(20))
+    other = SmallRoot(b"o" * 16, plan_of(name="shop"))
+    root = SmallRoot(KEY, plan_of())
+    agent = SmallAgent(tmp_path, [source, shop], [root, other])
+    agent.settle(2.0)
+    before = root.stream().counters
+    agent.reload([replace(source, format=find("$remote_addr $status")), shop])
+    append(tmp_path / "access.log", b"127.0.0.1 200\n" * 5)
+    append(tmp_path / "shop.log", Lines(2).take(7))
+    agent.settle(2.0)
+    assert other.stream().counters.lines == 27
+    assert root.stream().counters == before + Counters(lost_bytes=14 * 5)
+    assert "a running job gets no lines of this agent any more: source 'access'" in "".join(agent.troubles)
+    agent.reload([source, shop])
+    append(tmp_path / "access.log", Lines(3).take(4))
+    agent.settle(2.0)
+    assert root.stream().counters.lines == 24

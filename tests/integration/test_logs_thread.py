@@ -7,6 +7,7 @@ import queue
 import random
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ from agent.stream_events import (
     Release,
     Started,
 )
-from agent.streams import Streams, StreamsOptions
+from agent.stream_options import StreamsOptions
+from agent.streams import Streams
 from cbt.memory import Memory
 from srt.automaton import WAKE, Instant, Stored, Write
 from tests.integration.test_logs_driver import KEY, Lines, append, check, plan_of, source_of
@@ -42,7 +44,7 @@ PATIENCE_S = 60.0
 class Rig:
     """A thread and a queue for what it tells."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, rest_s: Callable[[], float] = lambda: 0.0) -> None:
         self.source = source_of(folder)
         self.told: queue.Queue[Any] = queue.Queue()
         self.troubles: list[str] = []
@@ -50,7 +52,7 @@ class Rig:
         self.reader = LogReader(
             Sources([self.source]), None, Memory(), str(folder / "logs"), ID, wall_us=lambda: CLOCK_US
         )
-        self.thread = LogsThread(self.reader, self.told.put, self.troubles.append, self.failed)
+        self.thread = LogsThread(self.reader, self.told.put, self.troubles.append, self.failed, rest_s)
         self.thread.start()
         self.started = self.take(Started)
 
@@ -126,6 +128,33 @@ def test_an_ask_that_finds_nothing_new_is_answered_at_once(tmp_path: Path) -> No
         assert same == Advanced(token, first.files, {}, {})
     assert time.process_time() - cpu < 1.0  # 5 ms each; it takes a tenth of that
     assert time.monotonic() - begun < 20.0
+    assert rig.thread.stop()
+
+
+def test_a_thread_that_has_to_rest_reads_later_and_ends_at_once(tmp_path: Path) -> None:
+    rest = threading.Event()
+    rested: queue.Queue[float] = queue.Queue()
+
+    def rest_s() -> float:
+        if not rest.is_set():
+            return 0.0
+        rested.put(1000.0)
+        return 1000.0
+
+    rig, lines = Rig(tmp_path, rest_s), Lines()
+    append(tmp_path / "access.log", lines.take(100))
+    rest.set()
+    rig.thread.nudge()
+    rested.get(timeout=PATIENCE_S)
+    rig.thread.give(Advance(1, rig.started.files, (), 1 << 20))
+    for _ in range(3):
+        rested.get(timeout=PATIENCE_S)
+    assert rig.told.empty()
+    rest.clear()
+    assert rig.take(Advanced).heard
+    rest.set()
+    rig.thread.nudge()
+    rested.get(timeout=PATIENCE_S)
     assert rig.thread.stop()
 
 

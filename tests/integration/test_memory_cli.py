@@ -18,7 +18,7 @@ import elfstream as elf
 from cbt.spill import Extent, SpillFile
 from elfstream.cli import main
 from elfstream.report import summary
-from elfstream.sizes import size_bytes
+from job.sizes import size_bytes
 
 ROOT = Path(__file__).resolve().parents[2]
 PATHS = 60_000

@@ -14,7 +14,10 @@ QUERY = "SELECT status, count(*) AS n FROM access GROUP BY status ORDER BY n DES
 
 
 def _run(*command: str | Path, cwd: Path) -> str:
-    done = subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False)
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # it may lead to the checkout
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env=own, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from master.api_options import ApiOptions
+from master.requests import Refusal
 from srt.ids import job_key
 from tests.browser import CONTROL, SHIFT, Browser, Tab, chromium
-from tests.memory_fleet import SQL, Client, with_fleet
+from tests.memory_fleet import EPOCH_US, SQL, Client, with_fleet
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="there is no Chromium on this machine")
 CELLS = "[...document.querySelectorAll('tbody tr')].map((row) => [...row.cells].map((one) => one.innerText))"
@@ -162,6 +163,68 @@ def test_an_agent_that_is_missing_can_be_given_up(browser: Browser) -> None:
     on_page(browser, use)
 
 
+def test_a_number_that_is_a_key_has_no_bar(browser: Browser) -> None:
+    """Status 500 is not more than status 200."""
+    shares = "[...document.querySelectorAll('tbody .bar')].map((one) => one.style.getPropertyValue('--share'))"
+
+    async def use(client: Client, tab: Tab) -> None:
+        client.fleet.publish("hot", 10, [[200, 5], [500, 2]], columns=[("path", "BIGINT"), ("hits", "BIGINT")])
+        await tab.until(f"String({shares}) === '0%,100%,0%,40%'")
+
+    on_page(browser, use)
+
+
+def test_a_job_shows_what_it_does_a_second(browser: Browser) -> None:
+    async def use(client: Client, tab: Tab) -> None:
+        client.fleet.publish("hot", 10, [["/", 1]])
+        pairs = "[...document.querySelectorAll('dl div')].map(({ children }) => [...children].map((one) => one.innerText))"
+        facts = f"Object.fromEntries({pairs})"
+        await tab.until(f"({facts})['lines/s']")
+        shown = await tab.evaluate(facts)
+        assert {name: text for name, text in shown.items() if name.endswith("/s")} == {
+            "lines/s": "1,100", "rejected/s": "8.8", "results/s": "0.4",
+        }  # fmt: skip
+
+    on_page(browser, use)
+
+
+def test_an_agent_that_holds_windows_up_is_named(browser: Browser) -> None:
+    async def use(client: Client, tab: Tab) -> None:
+        client.fleet.publish("hot", 10, [["/", 1]])
+        await tab.shows("live", "dl")
+        assert "wait for" not in await tab.text("main")
+        client.fleet.waits_for = (("web2", EPOCH_US),)
+        await tab.shows("Final windows wait for web2, which is at", "main")
+        await tab.shows("0 of 2", "dl")  # web3 is missing from the window
+        await tab.focus("[data-key='forget web2']")
+
+    on_page(browser, use)
+
+
+def test_a_job_that_nobody_leads_is_marked_and_keeps_its_rows(browser: Browser) -> None:
+    why = Refusal("leaderless", "no leader: 1 of 3 members answers, not 10.0.0.7:7117")
+
+    async def use(client: Client, tab: Tab) -> None:
+        client.fleet.publish("hot", 10, [["/", 1]])
+        await tab.until(f"{CELLS}.length === 1")
+        client.fleet.refused = why
+        await tab.shows("no leader", ".head h1")
+        await tab.shows("1 of 3 members answers, not 10.0.0.7:7117. It goes on when", ".head")
+        await tab.asks("/v1/nodes", 2)
+        assert (await tab.text("#fleet")).startswith("1 agent, 0 workers")
+        assert await tab.evaluate(CELLS) == [["/", "1"]]
+        await tab.evaluate("location.hash = '#/'")
+        await tab.shows("1 of 3 members answers, not 10.0.0.7:7117", "tbody")
+        await tab.evaluate("location.hash = '#/jobs/hot'")
+        await tab.shows("1 of 3 members answers", ".head")
+        client.fleet.refused = None
+        await tab.shows("running", ".head h1")
+        await tab.evaluate("location.hash = '#/'")
+        await tab.until(f"{CELLS}[0]?.[1] === 'running'")
+
+    on_page(browser, use)
+
+
 def test_the_list_keeps_the_focus_while_it_changes(browser: Browser) -> None:
     async def use(client: Client, tab: Tab) -> None:
         await tab.focus("main a")
@@ -226,10 +289,31 @@ def test_the_token_is_asked_for_and_the_question_can_be_left(browser: Browser) -
     on_page(browser, use, path="/", options=ApiOptions(token="secret"))
 
 
+def test_a_derived_job_shows_its_windows_and_has_nothing_to_change(browser: Browser) -> None:
+    columns = [("path", "STRING"), ("n", "BIGINT")]
+    derived = {"columns": [{"name": name, "type": type} for name, type in columns], "size": "10s", "text": "a join"}
+
+    async def use(client: Client, tab: Tab) -> None:
+        await client("POST", "/v1/jobs", json={"name": "both", "derived": derived})
+        client.fleet.publish("both", 10, [["/", 7]], columns=columns)
+        await tab.evaluate("location.hash = '#/jobs/both'")
+        await tab.until("document.querySelectorAll('tbody tr').length === 1")
+        assert await tab.evaluate(CELLS) == [["/", "7"]]
+        await tab.until("document.body.innerText.includes('Its windows are computed elsewhere: a join')")
+        assert await tab.evaluate("[...document.querySelectorAll('main form')].every((one) => one.hidden)")
+        assert "Copy" not in await tab.evaluate("document.querySelector('.head').innerText")
+        await tab.evaluate("location.hash = '#/'")
+        await tab.until("document.querySelectorAll('tbody tr').length === 2")
+        assert [row[2] for row in await tab.evaluate(CELLS)] == ["derived", "access"]
+
+    on_page(browser, use)
+
+
 def test_a_job_can_be_copied(browser: Browser) -> None:
     async def use(client: Client, tab: Tab) -> None:
         await tab.click("[data-key=copy]")
-        await tab.until("document.querySelector('#sql')?.value")
+        # The job's own page has a #sql as well, but no #name.
+        await tab.until("document.querySelector('#name') && document.querySelector('#sql').value")
         assert await tab.evaluate("document.querySelector('#sql').value") == SQL
         await tab.type("hot2", into="#name")
         await tab.press("Enter")

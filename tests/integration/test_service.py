@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import configparser
 import os
+import random
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from elfstream.config.keys import NODE
 from elfstream.config.model import LimitsConfig
-from elfstream.config.values import duration_text
+from tests.integration.bad_peers import token_file
+from tests.integration.fleet_processes import NodeProcess, free_port, is_ready, until
 
 ROOT = Path(__file__).resolve().parents[2]
 UNIT = ROOT / "packaging" / "elfstream.service"
@@ -28,7 +32,7 @@ def service() -> configparser.SectionProxy:
 
 def test_the_unit_leaves_room_for_the_defaults() -> None:
     limits = LimitsConfig()
-    assert int(service()["TimeoutStopSec"]) > limits.drain_max_s, duration_text(limits.drain_max_s)
+    assert int(service()["TimeoutStopSec"]) > limits.drain_max_s
     assert service()["MemoryMax"] == "1G"
     assert limits.memory_max * 2 <= 1 << 30
 
@@ -95,3 +99,50 @@ def test_the_debian_package_installs_into_a_folder_and_answers(tmp_path: Path) -
     for path in root.rglob("*"):
         if path.is_file() and not path.is_symlink():
             assert str(source).encode() not in path.read_bytes(), path
+
+
+CONTAINERFILE = ROOT / "packaging" / "Containerfile"
+
+
+def _instructions() -> list[tuple[str, str]]:
+    text = CONTAINERFILE.read_text().replace("\\\n", " ")
+    found = re.findall(r"^([A-Z]+) (.*)$", text, re.MULTILINE)
+    return [(word, " ".join(rest.split())) for word, rest in found]
+
+
+def test_the_container_gets_all_packages_and_nobody_is_root_in_it() -> None:
+    steps = _instructions()
+    copied = {rest.split()[0] for word, rest in steps if word == "COPY" and not rest.startswith("--")}
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    assert copied >= {package.partition(".")[0] for package in packages}
+    files = [name for word, rest in steps if word == "COPY" and not rest.startswith("--") for name in rest.split()[:-1]]
+    assert [name for name in files if not (ROOT / name).exists()] == []
+    last = max(index for index, (word, _) in enumerate(steps) if word == "FROM")
+    image = dict(steps[last:])
+    assert image["USER"] == "elfstream"
+    assert f'"{image["VOLUME"]}"' == next(key.default for key in NODE if key.name == "data_dir")
+    assert {"HEALTHCHECK", "STOPSIGNAL", "EXPOSE", "ENTRYPOINT", "CMD"} <= image.keys()
+
+
+def test_the_health_of_a_container_is_that_of_its_node(tmp_path: Path) -> None:
+    node = NodeProcess(tmp_path, "web1", free_port(random.Random()), [], {})
+    command = [sys.executable, str(ROOT / "packaging" / "healthcheck.py"), str(node.folder / "node.toml")]
+
+    def checked(**environment: str) -> subprocess.CompletedProcess[str]:
+        environ = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+        return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+
+    dead = checked()
+    assert (dead.returncode, "refused" in dead.stderr) == (1, True)
+    node.start()
+    try:
+        until(lambda: is_ready(node.url), 30.0, "the node")
+        assert checked().returncode == 0
+        wildcard = checked(
+            ELFSTREAM_NODE_LISTEN=f"0.0.0.0:{node.port}",
+            ELFSTREAM_NODE_ADVERTISE=f"web1:{node.port}",
+            ELFSTREAM_SECURITY_TOKEN_FILE=str(token_file(tmp_path, "a-token-of-a-container")),
+        )
+        assert (wildcard.returncode, wildcard.stderr) == (0, "")
+    finally:
+        node.kill()

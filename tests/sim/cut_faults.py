@@ -11,8 +11,11 @@ from elfstream.simulated.disks import FileDisk, KeyValueDisk
 from elfstream.simulated.world import Process, World
 from master.group_events import Recover
 from master.root import ForgetAgent
-from tests.sim.cut_job import JobSide
+from srt.automaton import Received
+from srt.frame_messages import Sync
+from tests.sim.cut_job import PLANS, JobSide
 from tests.sim.cut_masters import GroupNode
+from tests.sim.cut_nodes import unparted
 from tests.sim.single_log import lose_tail
 
 MINUTE_US = 60_000_000
@@ -52,7 +55,7 @@ class Shape:
     slow: bool = False
     """The masters take longer for a message than the agents."""
     early: bool = False
-    """There are lines before the job, and agents start one after the other."""
+    """There are lines before the job, and agents start one after the other: who comes too late finds windows closed."""
     quiet: bool = False
     """An agent without a line, and a file that is not written any more."""
     hopeless: bool = False
@@ -63,6 +66,17 @@ class Shape:
     """Masters crash again and again."""
     apart: bool = False
     """The leader is cut off from its group, and from nobody else, for ten seconds."""
+    restless: bool = False
+    """When an agent offers to begin with two lanes its leader may die with the answer, and then the agent."""
+    rewritten: bool = False
+    """Plans are lost with the end of the log while frames under them stray, and others take their number and their E."""
+    absent: bool = False
+    """The masters of the last job are away for eleven seconds, in which agents cut their logs more often than their journals
+    have slots."""
+    second_s: float = 0.05
+    """When the second job is submitted."""
+    partitions: int = 1
+    """Of the first plan; with more than one, changes of plan change them, too."""
 
 
 def shape_of(seed: int, **changes: Any) -> Shape:
@@ -88,8 +102,6 @@ def shape_of(seed: int, **changes: Any) -> Shape:
         "dying": rng.random() < 0.1,
     }
     drawn["late"] = drawn["late"] or drawn["hopeless"]
-    # Lines before the job would be beyond a brief lateness if an agent came after the grace time.
-    drawn["early"] = drawn["early"] and not changes.get("brief", drawn["brief"])
     return Shape(**{**drawn, **changes})
 
 
@@ -216,6 +228,42 @@ class Faults:
                 job.recoveries += 1
                 lose_tail(process.disks["log"], self.rng.randint(0, 6))  # type: ignore[arg-type]
         self.world.after(seconds, lambda: self.world.boot(process) if process.core is None else None)
+
+    def strike_opening(self, process: Process, event: Any) -> None:
+        """R3: two lanes are registered and nothing of them is committed when the leader dies, and then the agent: it asks
+        once more, from where it is then."""
+        _, message = unparted(event.message) if isinstance(event, Received) else (0, None)
+        if not isinstance(message, Sync) or process not in self.masters or self.ended_s is not None:
+            return
+        for request in message.requests:
+            if request.split >= 0 and self.rng.random() < 0.5:
+                agent = self.world.processes[request.stream.agent.rstrip(b"#").decode()]
+                self.world.after(0.005 + 0.03 * self.rng.random(), lambda: self.down(process, 1.8))
+                self.world.after(1.2 + 0.3 * self.rng.random(), lambda agent=agent: self.down(agent, 0.2))
+
+    def rewrite_plan(self) -> None:
+        """G4: of a log of one member."""
+        job, world = self.jobs[0], self.world
+        (root,) = job.masters
+        if job.state is None or not job.state.book.revisions:
+            return
+        state = job.state
+        before, own = state.index, state.book.revisions[-1].plan
+        lost, kept = (PLANS[0], PLANS[2]) if own.window == PLANS[2].window else (PLANS[2], PLANS[0])
+        start = state.book.next_boundary(max(state.book.revisions[-1].start_us, state.horizon_us), PLANS[0])
+
+        def lose() -> None:
+            if root.core is not None:
+                world.crash(root)
+                lose_tail(root.disks["log"], before=before)  # type: ignore[arg-type]
+                job.recoveries += 1
+                world.after(0.05, lambda: world.boot(root) if root.core is None else None)
+                world.after(0.1, lambda: job.change(kept, start))
+            self.calm_network()
+
+        world.network.straying = 0.5
+        job.change(lost, start)
+        world.after(0.3, lose)
 
     def cut_off_leader(self, job: JobSide, seconds: float) -> None:
         """The other members do not hear the leader, everybody else does."""

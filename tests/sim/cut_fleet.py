@@ -8,16 +8,16 @@ from typing import Any
 from agent.journal import JournalOptions
 from agent.stream import PIECES_MAX
 from agent.stream_events import Advance, Fold, Release, Started
-from agent.streams import StreamsOptions
+from agent.stream_options import StreamsOptions
 from elfstream.simulated.disks import FileDisk
 from elfstream.simulated.network import Network
 from elfstream.simulated.world import WALL_START_US, Process, World
-from master.committed import WindowPublished
+from master.committed_parts import WindowPublished
 from master.root import DrainJob
 from srt import frames
 from srt.automaton import Ref
 from tests.sim.cut_faults import Faults, Shape, shape_of
-from tests.sim.cut_job import UNFIT, JobSide, check_cuts
+from tests.sim.cut_job import UNFIT, JobSide
 from tests.sim.cut_logs import Driver, Line, LogFile, Logs
 from tests.sim.cut_masters import GroupNode
 from tests.sim.cut_nodes import AgentNode, MasterNode, NeedParent, SetParent, VertexNode
@@ -45,6 +45,8 @@ class Fleet(Faults):
         self.healed_s = 0.0
         self.world.observers.append(self._effect)
         self.world.checks.append(self._check)
+        if shape.restless:
+            self.world.handled.append(self.strike_opening)
         self.jobs = [JobSide(self.world, shape, self.rng, self.boxes, job) for job in range(shape.jobs)]
         for number in range(shape.agents):
             name = f"agent{number}"
@@ -198,6 +200,11 @@ class Fleet(Faults):
         world.at(2.0, self.no_crashes)
         if shape.slow:
             world.at(2.0, lambda: self.set_pace(self.masters, SERVICE_S))
+        if shape.absent:
+            world.at(4.0, lambda: [world.pause(process, 11.0) for process in self.jobs[-1].masters])
+        if shape.rewritten:
+            for number in range(4):
+                world.at(5.0 + 3.0 * number, self.rewrite_plan)
         if shape.apart:
             world.at(6.0, lambda: self.leave_apart(10.0))
         world.run(max(shape.write_s, shape.faults_until_s + 3.5))
@@ -247,7 +254,7 @@ class Fleet(Faults):
             raise Broken(f"it goes round in circles: {STEPS_MAX} steps")
         core = process.core
         if isinstance(core, VertexNode | GroupNode):
-            core.reducer.check()
+            core.vertices.check()
         if isinstance(core, AgentNode):
             self._check_agent(process, core)
 
@@ -256,10 +263,7 @@ class Fleet(Faults):
         fresh = streams.journal.durable.keys() - core.checked
         if fresh:
             streams.journal.check()
-            check_cuts(
-                self.boxes[process.address],
-                {number: streams.journal.durable[number].files for number in fresh},
-            )
+            self.boxes[process.address].learn(streams.journal.durable, fresh)
             core.checked |= fresh
         for side in self.jobs:
             job = streams.jobs.get(side.key)

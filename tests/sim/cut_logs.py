@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
+from agent.folding import divided
 from agent.journal_format import FilePosition, Positions
 from agent.stream_events import Advance, Advanced, Fold, Folded, FoldSpec, Portion, StreamKey
 from cython_ext.column import Column
@@ -19,7 +20,7 @@ from job.plan import Plan
 from job.row_phase import RowPhase
 from job.types import Kind
 from job.window import pane_us
-from srt.frame_messages import Counters, PaneLines, PaneRun
+from srt.frame_messages import Counters, PaneLines
 
 KINDS = {"time": Kind.TIMESTAMP, "path": Kind.STRING, "status": Kind.BIGINT, "bytes": Kind.BIGINT}
 
@@ -135,13 +136,12 @@ def portion_of(spec: FoldSpec, lines: list[Line], lost: int) -> Portion:
             late += 1
         else:
             panes[pane].append(line)
-    runs = []
-    for start, state in pane_states(spec.plan, [line for some in panes.values() for line in some]).items():
-        for number, tree in enumerate([state.groups, *state.pairs]):
-            runs += [PaneRun(feed, start, number, run) for run in tree.runs()]
+    kept = pane_states(spec.plan, [line for some in panes.values() for line in some])
     counters = Counters(len(lines), sum(map(len, panes.values())), 0, outside, 0, late, lost)
     return Portion(
-        tuple(PaneLines(feed, start, len(some)) for start, some in panes.items()), tuple(runs), counters
+        tuple(PaneLines(feed, start, len(some)) for start, some in panes.items()),
+        divided(feed, kept, spec.partitions),
+        counters,
     )
 
 

@@ -12,11 +12,13 @@ from agent.stream_job import Job
 from agent.streams import Streams
 from job.plan_book import NEVER_US, PlanBook, PlanBookError, Revision
 from master.commit_group import CommitGroup
-from master.committed import Committed, WindowPublished
+from master.committed import Committed
+from master.committed_parts import WindowPublished
 from master.entries import FINAL, PlanEntry, Publish, decode_entry
 from master.finality import Finality
 from master.group_events import Propose
 from master.group_leader import Leadership
+from master.open_windows import OpenWindows
 from master.root import Root, Spread
 from srt.automaton import Instant
 from srt.frame_messages import LIVE, Span, StreamId
@@ -126,7 +128,7 @@ def f2_shown_before_commit(patch: Patch) -> None:
             owner = root.committed.window_owner(key)
             if isinstance(entry, Publish) and owner is not None:
                 tables, lines = root.committed.window_tables(owner, key)
-                covered = root.committed.coverage(entry.agents, entry.missing)
+                covered = root.committed.coverage(entry.agents, entry.missing, None)
                 shown = WindowPublished(
                     0, *key, entry.count, entry.status, 0, (), owner, tables, lines, covered, entry.made_us
                 )
@@ -137,14 +139,14 @@ def f2_shown_before_commit(patch: Patch) -> None:
 
 
 def f3_late_lines_unseen(patch: Patch) -> None:
-    mark = Committed._mark
+    mark = OpenWindows.mark
 
-    def marked(state: Committed, key: Any) -> None:
-        known = state.windows.get(key)
+    def marked(windows: OpenWindows, key: Any) -> None:
+        known = windows.get(key)
         if known is None or known.status != FINAL:
-            mark(state, key)
+            mark(windows, key)
 
-    patch.setattr(Committed, "_mark", marked)
+    patch.setattr(OpenWindows, "mark", marked)
 
 
 def f3_too_late_taken(patch: Patch) -> None:
@@ -155,14 +157,14 @@ def f3_too_late_taken(patch: Patch) -> None:
     )
     spec = Job.spec
 
-    def open_for_ever(*args: Any) -> Any:
-        return spec(*args)._replace(closed_us=-NEVER_US)
+    def open_for_ever(*args: Any, **named: Any) -> Any:
+        return spec(*args, **named)._replace(closed_us=-NEVER_US)
 
     patch.setattr(Job, "spec", open_for_ever)
 
 
 def f4_no_waiting(patch: Patch) -> None:
-    patch.setattr(Finality, "_started", lambda finality, now_s: True)
+    patch.setattr(Finality, "_may_start", lambda finality, now_s: True)
 
 
 def f4_stays_forgotten(patch: Patch) -> None:

@@ -10,17 +10,29 @@ import msgspec
 
 from cbt.budget import Budget
 from cbt.options import Options
-from master.commit_group import CommitGroup, Role
+from master.commit_group import CommitGroup
 from master.group_events import Committed as LogCommitted
-from master.group_events import Compact, Dismissed, Following, Leading, Propose, Recover, Restored, Want
+from master.group_events import Compact, Dismissed, Following, Leading, Propose, Recover, Restored, Role, Want
 from master.group_messages import GROUP_MESSAGES, Lineage
 from master.options import GroupOptions
 from master.root import Root, RootOptions, Spread
 from master.snapshots import restored, snapshot
 from srt.automaton import WAKE, Instant, PeerLost, Received, Ref, Send, Stored, StoreFailed, Wake
 from srt.frame_messages import Ack, Frame, Nack, News, Refused, Sync, Synced
-from srt.reducer import ChildrenChanged, ParentChanged, Reducer, ReducerOptions
-from tests.sim.cut_nodes import JOBS, MasterNode, Ping, Watcher, job_of
+from srt.reducer import ChildrenChanged, ParentChanged, ReducerOptions
+from tests.sim.cut_nodes import (
+    JOBS,
+    MasterNode,
+    Parted,
+    Ping,
+    VerticesHere,
+    Watcher,
+    job_of,
+    parted,
+    tagged,
+    unparted,
+    untagged,
+)
 
 LOG_ENTRIES_MAX = 24
 WANT_S = 0.5
@@ -58,7 +70,7 @@ class GroupNode(MasterNode):
             self.group = CommitGroup.create(self.key, ref, sizes, rng)
         self._options, self._budget = options, Budget()
         self._root = self._root_of(b"")
-        self.reducer = Reducer(ref, self._budget, reducer, Options.tiny())
+        self.vertices = VerticesHere(ref, self._budget, reducer)
         self._neighbours, self._watcher = neighbours, watcher
         self._leading = False
 
@@ -99,7 +111,7 @@ class GroupNode(MasterNode):
 
     @property
     def core_wake_at(self) -> float:
-        return min(self.group.wake_at, self.root.wake_at, self.reducer.wake_at)
+        return min(self.group.wake_at, self.root.wake_at, self.vertices.wake_at)
 
     def _tick(self, now: Instant) -> list[Any]:
         self._ping_at_s = now.s + WANT_S
@@ -108,13 +120,13 @@ class GroupNode(MasterNode):
     def core(self, event: Any, now: Instant) -> list[Any]:
         if isinstance(event, Wake):
             effects: list[Any] = []
-            for part in (self.group, self.root, self.reducer):
+            for part in (self.group, self.root, self.vertices):
                 if part.wake_at <= now.s:
                     effects += self._out(part.handle(WAKE, now), now)
             return effects
         message = event.message if isinstance(event, Received) else None
-        if isinstance(message, Frame | Sync | Refused | Ack | Nack | Synced):
-            return self._out(self.reducer.handle(event, now), now)
+        if isinstance(message, Parted | Frame | Sync | Refused | Ack | Nack | Synced):
+            return self._out(self.vertices.handle(event, now), now)
         if isinstance(message, GROUP_MESSAGES) or isinstance(
             event, Stored | StoreFailed | Recover | PeerLost
         ):
@@ -136,8 +148,8 @@ class GroupNode(MasterNode):
                 waiting[:0] = self._led(effect, now)
             elif isinstance(effect, Propose):
                 waiting[:0] = self.group.handle(effect, now)
-            elif isinstance(effect, Send) and effect.to == self.ref:
-                waiting[:0] = self._here(effect.message, now)
+            elif isinstance(effect, Send) and effect.to.id == self.ref.id:
+                waiting[:0] = self._here(effect, now)
             elif isinstance(effect, Spread):
                 self.news = effect.news
                 out += self.spread()
@@ -148,13 +160,15 @@ class GroupNode(MasterNode):
     def _led(self, effect: Leading | Following, now: Instant) -> list[Any]:
         self._leading = isinstance(effect, Leading)
         parent = self.ref if self._leading else None
-        return [*self.root.handle(effect, now), *self.reducer.handle(ParentChanged(parent), now)]
+        return [*self.root.handle(effect, now), *self.vertices.handle(ParentChanged(parent), now)]
 
-    def _here(self, message: Any, now: Instant) -> list[Any]:
-        """Between the root and the vertex beside it."""
-        event = Received(self.ref, message)
-        up = isinstance(message, Frame | Sync | Refused)
-        return self.root.handle(event, now) if up else self.reducer.handle(event, now)
+    def _here(self, effect: Send, now: Instant) -> list[Any]:
+        """Between the root and the vertices beside it."""
+        partition, message = unparted(effect.message)
+        if isinstance(message, Frame | Sync | Refused):
+            return self.root.handle(Received(tagged(self.ref, partition), message), now)
+        _, partition = untagged(effect.to)
+        return self.vertices.handle(Received(self.ref, parted(partition, message)), now)
 
     def _shortened(self, now: Instant) -> list[Any]:
         log, state = self.group.log, self.root.committed
@@ -164,7 +178,7 @@ class GroupNode(MasterNode):
         return self.group.handle(Compact(state.index, encoded), now)
 
     def children(self, children: frozenset[Ref], now: Instant) -> list[Any]:
-        return self._out(self.reducer.handle(ChildrenChanged(children), now), now)
+        return self._out(self.vertices.handle(ChildrenChanged(children), now), now)
 
     def current_news(self, ping: Ping, now: Instant) -> News | None:
         return self.root.news(now, ping.version, ping.history) if self.leads else None

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from agent.journal import Journal, JournalOptions
-from agent.stream_events import JobHeard, JobParent, JobTold, JobUp
-from agent.streams import Streams, StreamsOptions
+from agent.stream_events import JobHeard, JobParent, JobTold, JobTrees, JobUp
+from agent.stream_options import StreamsOptions
+from agent.streams import Streams
 from cbt.budget import Budget
 from cbt.options import Options
 from job.plan import Plan
@@ -44,6 +45,31 @@ class Ping(NamedTuple):
 
 class Pong(NamedTuple):
     news: News
+
+
+class Parted(NamedTuple):
+    """A message in the tree of a further partition. Here it has the same parents and children as the first."""
+
+    partition: int
+    message: Any
+
+
+def parted(partition: int, message: Any) -> Any:
+    return Parted(partition, message) if partition else message
+
+
+def unparted(message: Any) -> tuple[int, Any]:
+    return message if isinstance(message, Parted) else (0, message)
+
+
+def tagged(ref: Ref, partition: int) -> Ref:
+    """A peer of a root, of which there is one per tree."""
+    return Ref(ref.id, f"{ref.address}#{partition}", ref.boot) if partition else ref
+
+
+def untagged(ref: Ref) -> tuple[Ref, int]:
+    address, _, partition = ref.address.partition("#")
+    return Ref(ref.id, address, ref.boot), int(partition or 0)
 
 
 class SetParent(NamedTuple):
@@ -175,17 +201,27 @@ class AgentPlace(Node):
     def __init__(self, ref: Ref, job: int, streams: Streams) -> None:
         super().__init__(ref, job)
         self.key, self.streams = JOBS[job], streams
+        self.trees = 1
 
     def core(self, event: Any, now: Instant) -> list[Any]:
-        if isinstance(event, Received) and isinstance(event.message, Ack | Nack | Synced):
-            return self.streams.handle(JobHeard(self.key, event.message), now)
+        if isinstance(event, Received):
+            partition, message = unparted(event.message)
+            if isinstance(message, Ack | Nack | Synced):
+                return self.streams.handle(JobHeard(self.key, message, partition), now)
         return []
 
     def attached(self, now: Instant) -> list[Any]:
-        return self.streams.handle(JobParent(self.key, self.parent), now)
+        effects = []
+        for partition in range(self.trees):
+            effects += self.streams.handle(JobParent(self.key, self.parent, partition), now)
+        return effects
 
     def told(self, news: News, now: Instant) -> list[Any]:
-        return self.streams.handle(JobTold(self.key, news), now)
+        effects = self.streams.handle(JobTold(self.key, news), now)
+        for told in [effect for effect in effects if isinstance(effect, JobTrees)]:
+            self.trees = told.trees
+            effects += self.attached(now)
+        return effects
 
 
 class AgentNode:
@@ -229,7 +265,7 @@ class AgentNode:
         if not isinstance(effect, JobUp):
             return [effect]
         parent = self.places[JOBS.index(effect.job)].parent
-        return [] if parent is None else [Send(parent, effect.message)]
+        return [] if parent is None else [Send(parent, parted(effect.partition, effect.message))]
 
 
 class VertexNode(Node):
@@ -237,20 +273,67 @@ class VertexNode(Node):
 
     def __init__(self, ref: Ref, options: ReducerOptions) -> None:
         super().__init__(ref, job_of(ref.address))
-        self.reducer = Reducer(ref, Budget(), options, Options.tiny())
+        self.vertices = VerticesHere(ref, Budget(), options)
 
     @property
     def core_wake_at(self) -> float:
-        return self.reducer.wake_at
+        return self.vertices.wake_at
 
     def core(self, event: Any, now: Instant) -> list[Any]:
-        return self.reducer.handle(event, now)
+        return self.vertices.handle(event, now)
 
     def attached(self, now: Instant) -> list[Any]:
-        return self.reducer.handle(ParentChanged(self.parent), now)
+        return self.vertices.handle(ParentChanged(self.parent), now)
 
     def children(self, children: frozenset[Ref], now: Instant) -> list[Any]:
-        return self.reducer.handle(ChildrenChanged(children), now)
+        return self.vertices.handle(ChildrenChanged(children), now)
+
+
+class VerticesHere:
+    """The vertices of a node in the trees of a job: one per partition, made when something comes for it."""
+
+    def __init__(self, ref: Ref, budget: Budget, options: ReducerOptions) -> None:
+        self._ref, self._budget, self._options = ref, budget, options
+        self._parent, self._children = ParentChanged(None), ChildrenChanged(frozenset())
+        self.reducers = {0: self._made()}
+
+    def _made(self) -> Reducer:
+        return Reducer(self._ref, self._budget, self._options, Options.tiny())
+
+    @property
+    def wake_at(self) -> float:
+        return min(reducer.wake_at for reducer in self.reducers.values())
+
+    def check(self) -> None:
+        for reducer in self.reducers.values():
+            reducer.check()
+
+    def handle(self, event: Any, now: Instant) -> list[Any]:
+        if isinstance(event, Received):
+            partition, message = unparted(event.message)
+            return self._one(partition, Received(event.sender, message), now)
+        if isinstance(event, ParentChanged):
+            self._parent = event
+        if isinstance(event, ChildrenChanged):
+            self._children = event
+        due = [
+            partition
+            for partition, reducer in self.reducers.items()
+            if not isinstance(event, Wake) or reducer.wake_at <= now.s
+        ]
+        return [effect for partition in due for effect in self._one(partition, event, now)]
+
+    def _one(self, partition: int, event: Any, now: Instant) -> list[Any]:
+        effects: list[Any] = []
+        reducer = self.reducers.get(partition)
+        if reducer is None:
+            reducer = self.reducers[partition] = self._made()
+            effects += reducer.handle(self._parent, now) + reducer.handle(self._children, now)
+        effects += reducer.handle(event, now)
+        return [
+            Send(effect.to, parted(partition, effect.message)) if isinstance(effect, Send) else effect
+            for effect in effects
+        ]
 
 
 Watcher = Callable[["MasterNode", Lineage, LogCommitted, list[Any]], None]
@@ -317,6 +400,9 @@ class RootNode(MasterNode):
             events = [event]
         effects: list[Any] = []
         for one in events:
+            if isinstance(one, Received):
+                partition, message = unparted(one.message)
+                one = Received(tagged(one.sender, partition), message)
             done = self.root.handle(one, now)
             if isinstance(one, LogCommitted):
                 self._committed(self, self.lineage, one, done)
@@ -330,6 +416,9 @@ class RootNode(MasterNode):
         if isinstance(effect, Spread):
             self.news = effect.news
             return self.spread()
+        if isinstance(effect, Send):
+            to, partition = untagged(effect.to)
+            return [Send(to, parted(partition, effect.message))]
         return [effect]
 
     def current_news(self, ping: Ping, now: Instant) -> News | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from agent.journal_format import FilePosition, Positions
+from agent.journal_format import Cut, Positions
 from cbt.node import HASH_END
 from cbt.tree import Tree
 from job.plan_book import NEVER_US, PlanBook, Revision
@@ -41,13 +41,18 @@ class AgentBox:
 
     def read_at(self, number: int) -> Positions:
         """How far the agent was at a cut, with the files that are gone and in no cut any more."""
-        if number not in self._reached:
-            positions: dict[bytes, FilePosition] = {}
-            for known in sorted(self.cuts):
-                if known <= number:
-                    positions.update(self.cuts[known])
-            self._reached[number] = positions
-        return self._reached[number]
+        return self._reached.get(number, {})
+
+    def learn(self, durable: Mapping[int, Cut], fresh: Iterable[int]) -> None:
+        """A1: a number that was ever proposed or sent means one place for ever. `durable` is what the journal has: these
+        numbers are in the order of places, but not among those that were let go."""
+        for number in sorted(fresh):
+            files = durable[number].files
+            if self.cuts.setdefault(number, files) != files:
+                raise Broken(f"A1: cut {number} means two places")
+            if number not in self._reached:
+                before = max((known for known in durable if known < number), default=0)
+                self._reached[number] = {**self.read_at(before), **files}
 
 
 def canonical(tree: Tree) -> bytes:

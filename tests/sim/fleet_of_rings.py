@@ -36,6 +36,8 @@ class RingFleet:
         self.options = options or RingOptions()
         self.rng = random.Random(seed)
         self.seeds = [f"n{index}" for index in range(seeds)]
+        self.seeds_of: dict[str, list[str]] = {}
+        """Of nodes that have others than the rest."""
         self.core = core
         self.ids: dict[str, bytes] = {}
         self.checks: list[Callable[[Process], None]] = [lambda process: check_ring(ring_of(process))]
@@ -105,7 +107,7 @@ class RingFleet:
     def _start(self, process: Process) -> Core:
         ref = Ref(self.ids[process.address], process.address, process.boot)
         rng = random.Random(f"{self.world.seed} {process.address} {process.boot}")
-        ring = Ring(ref, self.seeds, rng, self.options, self.role(process.address))
+        ring = Ring(ref, self.seeds_of.get(process.address, self.seeds), rng, self.options, self.role(process.address))
         return ring if self.core is None else self.core(ring, rng)
 
 

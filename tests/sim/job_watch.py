@@ -6,19 +6,24 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from agent.journal_format import Positions
+from agent.folding import divided
+from agent.journal import Journal
+from agent.journal_format import Cut, Positions
 from cbt.tree import Tree
-from job.plan_book import PlanBook, Revision
+from job.plan_book import NEVER_US, PlanBook, Revision, feed_plan
 from job.window import window_starts
 from master.committed import Committed
 from master.entries import FINAL, WITHDRAWN
 from master.group_messages import Lineage
 from master.job_events import Finish
+from srt.content import run_kinds
 from tests.sim.cut_logs import Line, pane_states
 from tests.sim.cut_truth import Broken, canonical
 
 Place = tuple[Lineage, int]
 """Where in which log: a recovered one, which lost entries for good, has another lineage."""
+ALL = (0, NEVER_US)
+"""The one window of a job without windows."""
 Shown = tuple[str, int | None, dict[int, bytes]]
 """Status, revision, tables."""
 
@@ -51,13 +56,11 @@ class JobWatch:
 
     def published(self, lineage: Lineage, state: Committed, window: Finish) -> None:
         """A member makes the result of an entry that shows a window."""
-        assert window.start_us is not None
-        assert window.end_us is not None
-        key = (window.start_us, window.end_us)
+        key = ALL if window.start_us is None or window.end_us is None else (window.start_us, window.end_us)
         revision = window.revision if window.plan is not None else None
         now = state.index == window.log_index  # else it applied several entries at once
         open_now = revision is not None and state.book.revision(revision) is not None
-        if now and open_now and revision is not None and not state.book.owns(revision, key[0]):
+        if now and open_now and key != ALL and revision is not None and not state.book.owns(revision, key[0]):
             raise Broken(f"invariant 5: {key} comes from revision {revision}, which does not own it")
         rows = {number: canonical(tree) for number, tree in window.tables.items()}
         content = (window.status, revision, rows)
@@ -130,7 +133,7 @@ def check_content(state: Committed, committed_lines: Callable[[Any, int, int], I
         counts: Counter[int] = Counter()
         revision = state.book.fed_by(feed)[0]
         for stream, known in state.streams.items():
-            if stream.revision == feed:
+            if stream.revision == feed and not stream.partition:  # lines are told by the first
                 for line in committed_lines(stream, known.start, known.next):
                     counts[line.time - line.time % revision.pane_us] += 1
         held = {pane: lines for (number, pane), lines in state.content.lines.items() if number == feed and lines}
@@ -142,18 +145,51 @@ def check_content(state: Committed, committed_lines: Callable[[Any, int, int], I
                 )
 
 
+def check_groups(state: Committed, committed_lines: Callable[[Any, int, int], Iterable[Line]]) -> None:
+    """The same of the groups of each partition, each as far as it is committed."""
+    for feed in state.book.feeds:
+        revision, count = state.book.fed_by(feed)[0], state.book.partitions(feed)
+        lines: list[list[Line]] = [[] for _ in range(count)]
+        for stream, known in state.streams.items():
+            if stream.revision == feed:
+                lines[stream.partition] += committed_lines(stream, known.start, known.next)
+        wanted: dict[tuple[int, int], Tree] = {}
+        for partition, some in enumerate(lines):
+            for run in divided(feed, pane_states(feed_plan(revision), some), count)[partition]:
+                keys, states = run_kinds(run.run)
+                tree = wanted.setdefault((run.start_us, run.table), Tree(keys, states))
+                tree.insert_run(run.run)
+        held = {
+            (pane, number): tree
+            for (of, pane), tables in state.content.tables.items()
+            for number, tree in tables.items()
+            if of == feed
+        }
+        for pane, number in wanted.keys() | held.keys():
+            one, other = held.get((pane, number)), wanted.get((pane, number))
+            kept = state.book.keeps(feed, pane) and pane >= state.horizon_us
+            if kept and (canonical(one) if one else b"") != (canonical(other) if other else b""):
+                raise Broken(f"invariant 1: table {number} of pane {pane} of feed {feed} is not the fold of the logs")
+
+
 class Cuts:
     """A1: what each number of an agent's journal means, for ever."""
 
     def __init__(self) -> None:
         self.meaning: dict[int, Positions] = {}
         self._looked: set[int] = set()
+        self._newest: Cut | None = None
 
-    def look(self, cuts: dict[int, Positions], afresh: bool = False) -> None:
-        """`afresh`: a journal that was opened again; else only numbers not seen yet are compared."""
+    def look(self, journal: Journal, afresh: bool = False) -> None:
+        """`afresh`: a journal that was opened again, all of it is compared; else cuts that came since."""
+        newest = journal.durable.peekitem()[1]
+        if newest is self._newest and not afresh:
+            return
+        self._newest = newest
         if afresh:
             self._looked.clear()
-        for number in cuts.keys() - self._looked:
-            if self.meaning.setdefault(number, cuts[number]) != cuts[number]:
+        for number in journal.durable.keys() - self._looked:
+            files = journal.durable[number].files
+            if self.meaning.setdefault(number, files) != files:
                 raise Broken(f"A1: cut {number} means two places")
-        self._looked |= cuts.keys()
+            self._looked.add(number)

@@ -30,6 +30,8 @@ class Shape:
     split: bool = False
     """The first plan has a history lane."""
     late: bool = False
+    keeps_logs: bool = False
+    """Else lines are deleted as soon as they may be."""
     skew_us: int = 0
     """Clocks differ by up to so much."""
     newcomers: int = 0
@@ -37,6 +39,8 @@ class Shape:
     leavers: int = 0
     """Nodes that go for good."""
     kinds: tuple[str, ...] = KINDS
+    partitions: int = 1
+    """Of the first plans; with more than one, changes of plan change them, too."""
 
 
 def shape_of(seed: int, **changes: Any) -> Shape:
@@ -65,10 +69,12 @@ class NodeFaults:
     """Who left for good."""
 
     def leader_of(self, key: bytes) -> str | None:
+        """Who leads a job."""
         raise NotImplementedError
 
     @property
     def keys(self) -> list[bytes]:
+        """Of all jobs."""
         raise NotImplementedError
 
     def here(self) -> list[str]:

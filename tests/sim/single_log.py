@@ -74,10 +74,11 @@ class SingleLog:
         return [Write(STORE, changes, self._token)]
 
 
-def lose_tail(disk: KeyValueDisk, entries: int) -> None:
-    """A forced recovery: the last entries are gone for good, and the history number says so (G4)."""
+def lose_tail(disk: KeyValueDisk, entries: int = 0, before: int | None = None) -> None:
+    """A forced recovery: the last entries, or all behind `before`, are gone for good; the history number says so (G4)."""
     keys = [key for key in disk.durable if key[:1] == ENTRY]
-    for key in keys[len(keys) - entries :]:
+    lost = keys[len(keys) - entries :] if before is None else [key for key in keys if key > _key(ENTRY, before)]
+    for key in lost:
         del disk.durable[key]
     history = int.from_bytes(disk.durable.get(HISTORY, b"\x01"), "big") + 1
     disk.durable[HISTORY] = history.to_bytes(1, "big")

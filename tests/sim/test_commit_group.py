@@ -12,7 +12,7 @@ import pytest
 from elfstream.simulated.disks import KeyValueDisk
 from elfstream.simulated.network import Network
 from elfstream.simulated.world import Process, World
-from master.commit_group import CommitGroup, Role
+from master.commit_group import CommitGroup
 from master.group_events import (
     Committed,
     Compact,
@@ -22,6 +22,7 @@ from master.group_events import (
     Propose,
     Recover,
     Restored,
+    Role,
     Want,
 )
 from master.group_messages import Lineage
@@ -31,6 +32,9 @@ from srt.automaton import Instant, Ref
 KEY = bytes(range(16))
 OPTIONS = GroupOptions.tiny()
 NAMES = ("a", "b", "c", "d", "e")
+ALL_KINDS = range(11)
+"""Of faults: `Group.fault` says what they are."""
+CRASHES, CUT_OFF_WHILE_MEMBERS_CHANGE = (0,), (3, 7)
 
 
 class Member:
@@ -77,7 +81,8 @@ class Member:
 class Group:
     """Five machines, some of which are members, and what must always hold of them."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, kinds: Sequence[int] = ALL_KINDS) -> None:
+        self.kinds = kinds
         self.world = World(seed, Network())
         self.rng = random.Random(seed ^ 0x5EED)
         self.logs: dict[Lineage, list[bytes]] = {}
@@ -139,7 +144,7 @@ class Group:
     def fault(self) -> None:
         world, rng = self.world, self.rng
         process = world.processes[rng.choice(NAMES)]
-        kind = rng.randrange(11)
+        kind = rng.choice(self.kinds)
         if kind <= 1 and process.core is not None:
             world.crash(process)
             world.after(rng.random() * 4, lambda: self.revive(process))
@@ -209,9 +214,9 @@ def leading(group: Group) -> list[str]:
     return [name for name in NAMES if (member := group.member(name)) and member.leading is not None]
 
 
-def run(seed: int, faults: int) -> Group:
+def run(seed: int, faults: int, kinds: Sequence[int] = ALL_KINDS) -> Group:
     """Faults, then peace, in which everything must heal within 20 virtual seconds."""
-    group = Group(seed)
+    group = Group(seed, kinds)
     world = group.world
     try:
         world.run(1.0)

@@ -27,6 +27,31 @@ def test_results_are_exact_whatever_happens(first: int) -> None:
         simulate(seed)
 
 
+@pytest.mark.parametrize("seed", [0, 7, 12, 30])
+def test_who_comes_when_windows_are_closed_has_no_lines_in_them(seed: int) -> None:
+    """F4: they are late, and no others are."""
+    fleet = simulate(seed, early=True, brief=True, split=True, faults=12)
+    assert any(job.lines_behind() for job in fleet.jobs)
+
+
+FOUND = {
+    1387: "a forced recovery lost a plan, and windows that readers had seen under it never came again",
+    1509: "a founder that lost the entries which name the other members began a new lineage alone",
+}
+"""Seeds that found something, as the cores and the draws of that day made them."""
+
+
+@pytest.mark.parametrize("seed", FOUND)
+def test_seeds_that_found_something(seed: int) -> None:
+    simulate(seed)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_job_without_a_leader_stops_no_other(seed: int) -> None:
+    """Agents cut their logs more often than journals have slots, and the job finds its cuts when it is back."""
+    simulate(seed, absent=True, jobs=2, faults=8, plan_changes=0, recover=False, endless=False)
+
+
 PEACE: dict[str, Any] = {
     "faults": 0, "plan_changes": 0, "late": False, "recover": False, "split": False, "forgetful": False, "jobs": 1,
     "endless": False, "slow": False, "dying": False, "early": False, "hopeless": False,

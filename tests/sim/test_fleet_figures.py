@@ -21,4 +21,4 @@ def test_a_fleet_with_many_jobs(nodes: int, jobs: int, agents_per_job: int) -> N
     assert figures.newcomer_s <= 1.5
     assert figures.joined_s <= 2.0
     assert figures.repaired_s <= 3.0
-    assert figures.trees_repaired_s <= 6.0
+    assert figures.trees_repaired_s <= 3.0

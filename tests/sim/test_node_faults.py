@@ -5,16 +5,24 @@ from __future__ import annotations
 import pytest
 
 from agent.streams import Streams
+from elfstream.node import HandedOver
 from job.plan_book import NEVER_US
 from master.requests import RemoveJob, SubmitJob
+from srt.ids import job_key
+from srt.reducer_tree import ReducerTree
+from srt.ring import LeaveRing
 from tests.sim.cut_job import PLANS
 from tests.sim.fleet_of_nodes import NodeFleet, simulate
 from tests.sim.job_watch import Broken
 from tests.sim.node_faults import KINDS, Shape, shape_of
 
 SEEDS = 50
+LED_S = 0.1
+HANDED_OVER_S = 2.0
 FOUND = {
     18: "a member whose snapshot could not be stored, as its disk was full, never stored it later",
+    1142: "the only member of a group left for good while others still learnt the log",
+    1877: "after a start of all nodes a leader whose ring knew few of them yet removed the other members, and was lost",
     126: "an agent cut off while the job was drained said that it had read all its logs",
 }
 """Seeds that found something, as the cores and the draws of that day made them."""
@@ -46,6 +54,97 @@ def test_a_fleet_changes_its_members_and_plans() -> None:
     fleet = simulate(5, Shape(newcomers=3, leavers=2, plan_changes=3, late=True))
     assert len(fleet.gone) == 2
     assert len(fleet.watches[fleet.keys[0]].revisions) >= 2
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_group_shrinks_while_a_whole_fleet_starts_again(seed: int) -> None:
+    """A leader may know of few nodes then: the others are coming back, and the log is theirs, too."""
+    fleet = NodeFleet(seed, Shape())
+    world, (key,) = fleet.world, fleet.keys
+    fleet.wait(fleet.known, 30.0, "known")
+    world.run(world.now + 3.0)
+    processes = list(world.processes.values())
+    for process in processes:
+        world.crash(process)
+    fewest = []
+
+    def look(_process: object, _event: object) -> None:
+        leader = fleet.leader_of(key)
+        core = None if leader is None else fleet.core(leader)
+        if core is not None:
+            fewest.append(len(core.masters.group(key).log.members))
+
+    world.handled.append(look)
+    for process in fleet.rng.sample(processes, len(processes)):
+        world.boot(process)
+        world.run(world.now + fleet.rng.random() * 0.5)
+    fleet.wait(fleet.known, 30.0, "known again")
+    assert min(fewest) >= 3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_who_leaves_hands_over_first(seed: int) -> None:
+    """Another leads at once, with every agent below it: nobody waits for a lease to end."""
+    fleet = NodeFleet(seed, Shape(write_s=30.0))
+    world, (key,) = fleet.world, fleet.keys
+    fleet.wait(fleet.known, 30.0, "known")
+    world.run(world.now + 5.0)
+    leader = fleet.leader_of(key)
+    handed: list[str] = []
+    world.observers.append(
+        lambda process, effect: handed.append(process.address) if isinstance(effect, HandedOver) else None
+    )
+    core = fleet.core(leader)
+    assert core is not None
+    world.give(world.processes[leader], LeaveRing())
+    world.run(world.now + LED_S)
+    following = fleet.leader_of(key)
+    assert following not in (None, leader)
+    agents = [fleet.core(name) for name in fleet.agents if name != leader]
+    for agent in agents:
+        assert agent is not None
+        assert agent.trees.vertices[key].path[:1] == (job_key(following),)
+    world.run(world.now + HANDED_OVER_S)
+    assert handed == [leader]
+    assert not core.masters.needed
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_who_leaves_sends_its_children_to_another_parent(seed: int) -> None:
+    """Also where it is not the root: nobody waits until its process has ended."""
+    fleet = NodeFleet(seed, Shape(agents=20, write_s=30.0))  # more than one vertex takes
+    world, (key,) = fleet.world, fleet.keys
+    fleet.wait(fleet.known, 30.0, "known")
+    world.run(world.now + 3.0)
+
+    def trees(name: str) -> ReducerTree:
+        core = fleet.core(name)
+        assert core is not None
+        return core.trees
+
+    inner = [name for name in fleet.here() if name != fleet.leader_of(key) and trees(name).children(key)]
+    left = trees(inner[0])
+    children = [child.address for child in left.children(key)]
+    world.give(world.processes[inner[0]], LeaveRing())
+    world.run(world.now + LED_S)
+    assert not left.children(key)
+    for child in children:
+        parent = trees(child).vertices[key].parent
+        assert parent is not None
+        assert parent.address != inner[0]
+
+
+def test_a_whole_fleet_that_leaves_at_once_waits_for_nobody() -> None:
+    fleet = NodeFleet(1, Shape())
+    fleet.wait(fleet.known, 30.0, "known")
+    handed: list[str] = []
+    fleet.world.observers.append(
+        lambda process, effect: handed.append(process.address) if isinstance(effect, HandedOver) else None
+    )
+    for process in fleet.world.processes.values():
+        fleet.world.give(process, LeaveRing())
+    fleet.world.run(fleet.world.now + HANDED_OVER_S)
+    assert sorted(handed) == sorted(fleet.here())
 
 
 def test_a_job_whose_notice_was_lost_everywhere_comes_back() -> None:

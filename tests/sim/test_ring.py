@@ -56,6 +56,32 @@ def test_seeds_that_start_together_make_one_ring() -> None:
     fleet.settle(20.0)
 
 
+SEEDS = {
+    "two that join each other": {"n0": ["n1"], "n1": ["n0"]},
+    "a circle": {"n0": ["n1"], "n1": ["n2"], "n2": ["n3"], "n3": ["n0"]},
+    "a chain to two that join each other": {"n0": ["n1"], "n1": ["n2"], "n2": ["n3"], "n3": ["n2"]},
+    "some know all, some one": {"n0": ["n0", "n1", "n2"], "n1": ["n0", "n2"], "n2": ["n1"], "n3": ["n2"]},
+}
+
+
+@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("which", SEEDS)
+def test_nodes_that_have_only_each_other_begin(which: str, number: int) -> None:
+    fleet = RingFleet(number)
+    fleet.seeds_of = SEEDS[which]
+    fleet.add(len(fleet.seeds_of))
+    assert fleet.settle(20.0) < 12.0
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_a_fleet_that_starts_at_once_founds_one_ring(number: int) -> None:
+    fleet = RingFleet(number, network=lan(), seeds=3)
+    fleet.add(20)
+    assert fleet.settle(20.0) < 3.5
+    founders = [ring for ring in fleet.rings() if "join hops" not in ring.counts]
+    assert len(founders) == 1
+
+
 def test_a_node_without_a_reachable_seed_waits_for_one() -> None:
     fleet = RingFleet(3, seeds=1)
     (seed,) = fleet.add()

@@ -34,6 +34,54 @@ def hits(job: FleetJob) -> list[tuple[int, str, int]]:
     ]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_agents_take_part_in_a_new_job_as_soon_as_they_hear_of_it(seed: int) -> None:
+    """The leader's own, too; nobody waits for the next time that news go round."""
+    with Fleet(agents=3, workers=1, seed=seed) as fleet:
+        fleet.sleep(5)
+        before = fleet.now
+        fleet.submit("all", "SELECT count(*) AS n FROM access")
+        assert fleet.now - before < timedelta(seconds=0.15)
+
+
+def test_agents_without_a_line_take_part_in_a_job() -> None:
+    """They have read all there is. When somebody has lines nobody waits for the others."""
+    with Fleet(agents=3, workers=1, format="combined", clock=START) as fleet:
+        fleet.sleep(2)
+        hot = fleet.submit("hot", HITS)
+        fleet.sleep(3)
+        shown = hot.show()
+        assert (shown["coverage"]["agents"], shown["coverage"]["missing"]) == (3, [])
+        assert (shown["coverage"]["lines"], shown["watermark"], shown["waits_for"]) == (0, None, [])
+        fleet.agents[0].write(line(fleet.now))
+        began = int((fleet.now - START).total_seconds()) // 10 * 10
+        fleet.sleep(30)
+        assert hits(hot) == [(began, "/", 1)]
+        assert hot.show()["coverage"]["missing"] == []
+
+
+def test_lines_too_late_for_a_plan_that_is_closed_are_counted() -> None:
+    """The streams of the next plan read them, and have no window for them."""
+    with Fleet(agents=2, workers=1, format="combined", clock=START) as fleet:
+        hot = fleet.submit("hot", HITS, settings={"lateness": "0s", "delay": "1s", "idle": "2s"})
+        for agent in fleet.agents:
+            agent.write(line(fleet.now))
+        fleet.sleep(15)
+        hot.change(sql=HITS.replace("path", "status"), settings={"lateness": "0s", "delay": "1s", "idle": "2s"})
+        for _ in range(4):
+            fleet.sleep(10)
+            for agent in fleet.agents:
+                agent.write(line(fleet.now))
+        fleet.sleep(5)
+        before = hot.show()["coverage"]
+        assert (hot.show()["revision"], before["late"]) == (2, 0)
+        assert before["lines"] == before["rows"] + before["outside"] <= 10
+        fleet.agents[0].write(line(START), line(START))
+        fleet.sleep(3)
+        after = hot.show()["coverage"]
+        assert after == before | {"lines": before["lines"] + 2, "late": 2}
+
+
 def test_a_job_from_its_beginning_to_its_end() -> None:
     with Fleet(agents=3, workers=1, format="combined", clock=START) as fleet:
         assert fleet.now == START

@@ -19,10 +19,6 @@ def test_a_hundred_faults(tmp_path: Path) -> None:
     prove(tmp_path, agents=8, workers=2, faults=100, write_s=240.0, seed=2)
 
 
-def test_five_faults(tmp_path: Path) -> None:
-    prove(tmp_path, agents=3, workers=2, faults=5, write_s=8.0, seed=1)
-
-
 @pytest.mark.parametrize("seed", range(100, 105))
 def test_other_seeds(seed: int, tmp_path: Path) -> None:
     prove(tmp_path, agents=3, workers=2, faults=8, write_s=12.0, seed=seed)
