@@ -12,6 +12,7 @@ import random
 import resource
 import tempfile
 import time
+from datetime import datetime
 from typing import Any
 
 from cbt.aggregate import StateKind
@@ -24,6 +25,7 @@ from elfstream.node import NodeCore, NodeOptions
 from elfstream.simulated.disks import KeyValueDisk
 from elfstream.simulated.network import Network
 from elfstream.simulated.world import Process, World
+from elfstream.testing import Fleet
 from job.types import Kind
 from srt.automaton import NEVER, WAKE, Instant, Received, Ref, Send
 from srt.directory import STORE as DIRECTORY
@@ -35,7 +37,8 @@ from srt.reducer_tree import ReducerTree
 from srt.ring import Ring
 from srt.tree_messages import Kind as NodeKind
 
-CHILDREN = 16
+CHILDREN, AGENTS = 16, 8
+REST_S = 20.0
 MIB = 1 << 20
 PARENT = Ref(bytes([255]) * ID_BYTES, "parent", 1)
 
@@ -197,12 +200,61 @@ def events(nodes: int) -> None:
     print(f"\n{nodes} whole nodes that join and rest: {count / spent:,.0f} events per CPU second of a node")
 
 
+def into_the_master(keys: int) -> None:
+    """A fleet in virtual time whose agents all have the same keys: what comes to the master, which is one of them, over the
+    network of one pane."""
+    print(f"\n{AGENTS} agents with the same {keys:,} keys: frames into the master per pane, and of an agent at rest")
+    for partitions in (1, 4):
+        with Fleet(agents=AGENTS, format="combined") as fleet:
+            sql = "SELECT window(time, '10 seconds') AS w, path, count(*) AS n FROM access GROUP BY w, path"
+            job = fleet.submit("hits", sql, settings={"partitions": partitions, "emit": "2s", "idle": "5s"})
+            told = _FramesInto(fleet, job.master)
+            for agent in fleet.agents:  # what is first in a tree goes alone
+                agent.write(_line(fleet.now, 0))
+            fleet.sleep(15.0)
+            told.bytes = told.frames = 0
+            for agent in fleet.agents:
+                agent.write(*(_line(fleet.now, number) for number in range(keys)))
+            fleet.sleep(5.0)
+            pane_bytes, frames = told.bytes, told.frames
+            fleet.sleep(10.0)
+            told.frames = 0
+            fleet.sleep(REST_S)
+            result = job.results()[-1]
+            assert (len(result.rows), result.rows[0].n) == (keys, AGENTS)
+            print(
+                f"  {partitions} partitions: {pane_bytes / 1e6:6.2f} MB in {frames} frames, "
+                f"{pane_bytes / keys:.1f} B a key; at rest {told.frames / REST_S / AGENTS:.2f} a second"
+            )
+
+
+def _line(now: datetime, number: int) -> str:
+    return f'203.0.113.9 - - [{now:%d/%b/%Y:%H:%M:%S %z}] "GET /products/{number} HTTP/1.1" 200 1 "-" "-"'
+
+
+class _FramesInto:
+    """Counts the parts of frames that a node takes from others."""
+
+    def __init__(self, fleet: Fleet, name: str) -> None:
+        self.bytes = self.frames = 0
+        self._process = fleet._machines.by_name[name].process
+        fleet._machines.world.handled.append(self._took)
+
+    def _took(self, process: Process, event: Any) -> None:
+        if process is self._process and isinstance(event, Received) and isinstance(event.message, ForJob):
+            body = event.message.body
+            if isinstance(body, Frame):
+                self.bytes += len(body.data)
+                self.frames += body.last
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="small and quick")
     smoke = parser.parse_args().smoke
     merge_rates(100_000 if smoke else 8_000_000, 1000 if smoke else 50_000)
     wire_bytes([10, 1000] if smoke else [10, 1000, 100_000])
+    into_the_master(100 if smoke else 5000)
     events(4 if smoke else 64)
     memory(2000 if smoke else 1_000_000)
 

@@ -45,6 +45,13 @@ ODD = (
 )
 
 
+def warm(path: str | os.PathLike[str]) -> None:
+    """Reads a file once: other work on the machine may have taken its pages from memory."""
+    with open(path, "rb", buffering=0) as file:
+        while file.read(1 << 20):
+            pass
+
+
 def combined_log(lines: int) -> Path:
     """The path of a combined log of that many lines, written if it is not there yet."""
     path = CACHE / f"combined-{SEED}-{lines}.log"

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.process_tree import Tree
+
 CACHE = Path(__file__).resolve().parent.parent / "build" / "bench"
 
 
@@ -26,13 +28,14 @@ CACHE = Path(__file__).resolve().parent.parent / "build" / "bench"
 class Contestant:
     """One way to do the work. `prepare` is not timed; `run` gets what it returned and returns the answer, which must be
     equal for all contestants of a benchmark (None: not compared). `needs` are modules it is not run without; `lacks` says
-    what else is not there that it needs, if anything."""
+    what else is not there that it needs, if anything. `tree`: processes that it starts count, too (Linux)."""
 
     run: Callable[[Any], Any]
     prepare: Callable[[Mapping[str, int]], Any]
     needs: tuple[str, ...] = ()
     threads: int = 1
     lacks: Callable[[], str] = lambda: ""
+    tree: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,14 +69,16 @@ def main(module: str, benchmarks: Mapping[str, Benchmark]) -> None:
 
 def _child(benchmark: Benchmark, name: str, smoke: bool) -> None:
     contestant = benchmark.contestants[name]
+    tree = Tree() if contestant.tree else None
     prepared = contestant.prepare(benchmark.smoke if smoke else benchmark.sizes)
     base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    cpu, wall = time.process_time(), time.perf_counter()
+    cpu_s = time.process_time if tree is None else tree.cpu_s
+    cpu, wall = cpu_s(), time.perf_counter()
     answer = contestant.run(prepared)
     figures = {
-        "cpu_s": time.process_time() - cpu,
+        "cpu_s": cpu_s() - cpu,
         "wall_s": time.perf_counter() - wall,
-        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 if tree is None else tree.peak_bytes,
         "base_bytes": base * 1024,
         "answer": answer,
     }
