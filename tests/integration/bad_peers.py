@@ -109,7 +109,7 @@ class BadPeers:
         """Twice what a link has credit for, at once. Whether the node ended the link."""
         part = Frame(1, 0, True, False, self._rng.randbytes(250_000))
         frame = _frame(2, fleet_wire().encode(ForJob(self._rng.randbytes(16), part)))
-        return self._send(frame * (2 * LinkOptions().credit_bytes // len(frame)))
+        return self._send(frame * (2 * LinkOptions().credit_bytes // len(frame)), patience_s=30.0)
 
     @contextmanager
     def deaf(self) -> Iterator[None]:
@@ -168,12 +168,12 @@ class BadPeers:
         assert refused == ""
         return own
 
-    def _send(self, data: bytes) -> bool:
-        """Over a link of its own. Whether the node ended it within a moment."""
+    def _send(self, data: bytes, patience_s: float = 0.3) -> bool:
+        """Over a link of its own. Whether the node ended it before it was silent for so long."""
         with self._linked() as own:
             with suppress(ConnectionError):
                 own.sendall(data)
-            return any(frame == 8 for frame in _frames(own))
+            return any(frame == 8 for frame in _frames(own, patience_s))
 
 
 def _frame(opcode: int, payload: bytes, length: int | None = None, first: int = 0x80) -> bytes:
@@ -182,9 +182,9 @@ def _frame(opcode: int, payload: bytes, length: int | None = None, first: int = 
     return struct.pack("!BBQ", first | opcode, 0xFF, size) + bytes(4) + payload
 
 
-def _frames(own: socket.socket) -> Iterator[int]:
-    """Kinds of the frames that come, until nothing does for a moment or the connection ends (8 at least)."""
-    own.settimeout(0.3)
+def _frames(own: socket.socket, patience_s: float) -> Iterator[int]:
+    """Kinds of the frames that come, until nothing does for so long or the connection ends (8 at least)."""
+    own.settimeout(patience_s)
     data = b""
     while True:
         try:
