@@ -14,7 +14,7 @@ from srt.automaton import WAKE, Core, Instant
 Carrier = Callable[[Any], None]
 Clock = Callable[[], Instant]
 IDLE_S = 3600.0
-TURN_EVENTS = 256
+TURN_EVENTS = 32
 """Events between two looks at what was carried: answers leave after at most so many."""
 
 

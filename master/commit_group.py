@@ -43,6 +43,7 @@ from master.group_messages import (
     Vote,
 )  # fmt: skip
 from master.options import GroupOptions
+from master.patience import Patience
 from master.snapshot_parts import SnapshotParts
 from srt.automaton import (
     ANY_BOOT,
@@ -61,8 +62,6 @@ from srt.automaton import (
 )  # fmt: skip
 
 STORE = "groups"
-HURRY_TURNS = 5
-"""From one member's turn to the next, in `hurry_s`: time for a vote, or both would stand and neither be elected."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -91,9 +90,7 @@ class CommitGroup:
         self._votes: set[bytes] = set()
         self._heard_s = -float("inf")
         self._alone = Alone(options.recover_s)
-        self._stand_at = 0.0
-        self._tries = 0
-        """Trials since somebody led."""
+        self._patience = Patience(options, rng)
         self._no_disk_until = -float("inf")
         self._rewrite = False
         """A write failed: the next one writes everything."""
@@ -139,12 +136,17 @@ class CommitGroup:
         if not self._started:
             return 0.0
         if self.leadership is not None:
-            return min(self.leadership.beat_at, self.leadership.lease_at)
+            return min(self.leadership.beat_at, self.leadership.lease_at + self.options.doubt_s)
         if self.role is Role.OUTSIDER:
             return NEVER
         if self.log.meta.damaged:
             return self._recover_at
-        return max(min(self._stand_at, self._recover_at), self._no_disk_until)
+        return max(min(self._patience.at_s, self._recover_at), self._no_disk_until)
+
+    def rules(self, now_s: float) -> bool:
+        """It leads, and a majority has heard that so lately that nobody else does. A leader whose lease is over decides
+        nothing, and may get it back as long as nobody was elected: electing another one is much work for all."""
+        return self.leadership is not None and now_s < self.leadership.lease_until(now_s)
 
     def known_leader(self, now_s: float) -> Ref | None:
         """Who leads, as far as is known here. Who is no member hears of another leader only by chance, and of a new boot of
@@ -190,9 +192,9 @@ class CommitGroup:
             self.write(self._first_writes)
             self._first_writes = []
         self._alone.since(self._now.s)
-        self._rest()
+        self._patience.rest(self._now.s)
         if len(self.log.members) == 1 and self.role is Role.FOLLOWER:
-            self._stand_at = self._now.s
+            self._patience.at_s = self._now.s
         for member in self.log.members:
             if member.id != self.ref.id:
                 self.send(member.id, self._answer(False, self.log.last, GREETING_S))
@@ -202,7 +204,7 @@ class CommitGroup:
         if self.leadership is not None:
             self.leadership.wanted = self.wanted
             self.leadership.lease_at = self.leadership.lease_until(now_s)
-            if self.leadership.lease_at <= now_s:
+            if self.leadership.lease_at + self.options.doubt_s <= now_s:
                 self._follow(None)
             else:
                 if self.leadership.beat_at <= now_s:
@@ -213,7 +215,7 @@ class CommitGroup:
         elif self.wake_at <= now_s:
             if self._recover_at <= now_s:
                 self._recover(self._alone.steps(self.ref, self.log.meta))
-            else:
+            elif not self._patience.excuses(self.wake_at, now_s):
                 self._try()
 
     # shared beats (master/beats.py)
@@ -241,8 +243,7 @@ class CommitGroup:
         ):
             return False
         self._hear(now_s)
-        if self._stand_at < now_s + self.options.lease_s:
-            self._stand_at = now_s + self.options.patience_s(self._tries, self._rng)
+        self._patience.lives(now_s)
         return True
 
     def is_due(self, now_s: float) -> bool:
@@ -317,16 +318,12 @@ class CommitGroup:
         self._heard_s = now_s
         self._alone.heard(now_s, self.log.members, self.wanted)
 
-    def _rest(self) -> None:
-        self._stand_at = self._now.s + self.options.patience_s(self._tries, self._rng)
-
     def _lost(self, peer: Ref) -> None:
         """The leader may be gone: members ask one after the other to be elected, which nobody grants who still hears it."""
         others = [member.id for member in self.log.members if member.id != peer.id]
         if peer == self.leader and self.role is Role.FOLLOWER and self.ref.id in others:
             self._heard_s = -float("inf")
-            turn = 1 + HURRY_TURNS * others.index(self.ref.id)
-            self._stand_at = min(self._stand_at, self._now.s + self.options.hurry_s * turn)
+            self._patience.hurry(others.index(self.ref.id), self._now.s)
 
     def _follow(self, leader: Ref | None) -> None:
         """Steps down, or learns who leads."""
@@ -337,7 +334,7 @@ class CommitGroup:
             self.role = Role.FOLLOWER
         self.leadership = None
         self.leader = leader
-        self._rest()
+        self._patience.rest(self._now.s)
         if changed:
             self._out.append(Following(leader))
 
@@ -350,8 +347,7 @@ class CommitGroup:
             self._follow(None)
         self.role = Role.TRIAL
         self._votes = {self.ref.id}
-        self._tries += 1
-        self._rest()
+        self._patience.tried(self._now.s)
         self._ask(trial=True, handed=False)
         self._count()
 
@@ -361,7 +357,7 @@ class CommitGroup:
         self.role = Role.CANDIDATE
         self.leader = None
         self._votes = set()
-        self._rest()
+        self._patience.rest(self._now.s)
         epoch = self.epoch + 1
 
         def promised() -> None:
@@ -456,8 +452,7 @@ class CommitGroup:
         if self.leader != sender or self.role is not Role.FOLLOWER:
             self._follow(sender)
         self._hear(self._now.s)
-        self._tries = 0
-        self._rest()
+        self._patience.led(self._now.s)
         if isinstance(message, Append):
             self._append(sender, message, changes)
         else:
@@ -539,7 +534,7 @@ class CommitGroup:
             if entry.kind == EntryKind.DATA:
                 self._out.append(Committed(self.commit, entry.data))
             elif self.leadership is not None and self.commit == self.leadership.first:
-                self._tries = 0
+                self._patience.established()
                 self._out.append(Leading(self.log.meta.lineage, self.epoch))
         if self.leadership is not None:
             self._see_members(True)

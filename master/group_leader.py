@@ -25,6 +25,8 @@ from srt.automaton import NEVER, Delete, Put, Ref
 
 GREETING_S = -float("inf")
 """`sent_s` of the answer that a member gives unasked when it starts."""
+PATIENCE_MAX = 3
+"""Signs of life that are not answered come after 1, 2, 4 and 8 heartbeats."""
 LEAVER_LEASES = 10
 """How long a removed member is told that it is one."""
 _encode = msgspec.msgpack.Encoder().encode
@@ -52,6 +54,14 @@ class Progress:
     leaves_at: float = float("inf")
     """A removed member is forgotten then."""
 
+    late: bool = False
+    """Its node has more to do than it can: it said so with the last shared beat."""
+    beats: int = 0
+    """Signs of life that it got since it answered the newest of them..."""
+    beat_s: float = -float("inf")
+    """... which left then..."""
+    rest_until: float = 0.0
+    """... and when it gets the next one."""
     strange: bool = False
     """It is not as a shared beat said, and has not answered by itself since."""
     told_index: int = -1
@@ -59,7 +69,7 @@ class Progress:
     told_s: float = 0.0
     """... and when that was sent first."""
     probe_s: float | None = None
-    """When the message was sent whose answer will tell where to go on; nothing else is sent meanwhile."""
+    """Since when all that was sent asks whether it can go on at `next`; the answers tell where to go on."""
     probing: bool = True
     """It is not known where its log ends."""
 
@@ -70,6 +80,19 @@ class Progress:
         self.flight.clear()
         self.flight_bytes = 0
 
+    def heard(self, sent_s: float, now_s: float) -> None:
+        """It answered a message that was sent then."""
+        self.answered_s = max(self.answered_s, min(sent_s, now_s))
+        if sent_s >= self.beat_s:
+            self.beats, self.rest_until = 0, now_s
+
+    def beaten(self, now_s: float, every_s: float) -> None:
+        """It gets a sign of life now. While it answers none, each further one comes after twice the time: a node that is
+        late would have to deal with all of them."""
+        self.rest_until = now_s + every_s * ((1 << min(self.beats, PATIENCE_MAX)) - 0.5)
+        self.beats += 1
+        self.beat_s = now_s
+
 
 class Outlet(Protocol):
     """What a leader needs from its group: to send by node id and to write."""
@@ -78,6 +101,7 @@ class Outlet(Protocol):
     log: GroupLog
     options: GroupOptions
     commit: int
+    shares_beats: bool
 
     @property
     def epoch(self) -> int: ...
@@ -104,6 +128,8 @@ class Leadership:
         self._hold_until = now_s
         """Proposals are held back until then: it hands over."""
         self._rest_until = now_s
+        self._asked_s = -float("inf")
+        """When the closest was asked to stand, at last."""
         for member in group.log.members:
             if member.id != group.ref.id:
                 self.peers[member.id] = Progress(self.first, now_s)
@@ -154,11 +180,12 @@ class Leadership:
 
     # answers
 
-    def beat_answered(self, peer: bytes, sent_s: float, as_thought: bool, now_s: float) -> None:
+    def beat_answered(self, peer: bytes, sent_s: float, as_thought: bool, now_s: float, late: bool = False) -> None:
         """The answer to a beat that was sent with those of other groups."""
         progress = self.peers.get(peer)
         if progress is None:
             return
+        progress.late = late
         if as_thought:
             progress.answered_s = max(progress.answered_s, min(sent_s, now_s))
         else:
@@ -169,7 +196,7 @@ class Leadership:
         progress = self.peers.get(peer)
         if progress is None:
             return
-        progress.answered_s = max(progress.answered_s, min(answer.sent_s, now_s))
+        progress.heard(answer.sent_s, now_s)
         if answer.matched:
             progress.moved = progress.moved or answer.index > progress.match
             progress.strange = False
@@ -185,7 +212,7 @@ class Leadership:
                 self._send(peer, now_s, alive=True)  # with the commit: it knows now
                 del self.peers[peer]
                 return
-        elif answer.sent_s in (GREETING_S, progress.probe_s):
+        elif answer.sent_s == GREETING_S or (progress.probe_s is not None and answer.sent_s >= progress.probe_s):
             # What rotted or was let go does not count as durable any more.
             progress.match = min(progress.match, answer.index)
             progress.probe(min(answer.index, self._log.last) + 1)
@@ -197,7 +224,7 @@ class Leadership:
         progress = self.peers.get(peer)
         if progress is None:
             return
-        progress.answered_s = max(progress.answered_s, min(answer.sent_s, now_s))
+        progress.heard(answer.sent_s, now_s)
         if answer.index == self._log.meta.base_index and answer.part == progress.part:
             progress.part += 1
             progress.moved = True
@@ -246,7 +273,11 @@ class Leadership:
             if progress.leaves_at <= now_s:
                 del self.peers[peer]
                 continue
-            if not progress.moved:
+            needs_nothing = self._group.commit == self._log.last and self._is_even(progress, self._group.commit)
+            if self._group.shares_beats and (needs_nothing or now_s < progress.rest_until):
+                continue
+            progress.beaten(now_s, self._options.heartbeat_s)
+            if not (progress.moved or progress.probing):
                 progress.probe(progress.match + 1)
             progress.moved = not progress.flight
             self._send(peer, now_s, alive=True)
@@ -260,7 +291,7 @@ class Leadership:
             return
         if progress.probing:
             if alive or progress.probe_s is None:
-                progress.probe_s = now_s
+                progress.probe_s = now_s if progress.probe_s is None else progress.probe_s
                 self._append(peer, progress.next, self._batch(progress.next)[0], now_s)
             return
         while progress.next <= log.last and progress.flight_bytes < self._options.flight_bytes_max:
@@ -318,7 +349,7 @@ class Leadership:
             return
         members = {member.id for member in log.members}
         if now_s < self._hold_until:
-            self._ask_to_stand(members)
+            self._ask_to_stand(members, now_s)
             return
         missing = [ref for ref in self.wanted if ref.id not in members]
         self._keep_learners(members, missing, now_s)
@@ -364,12 +395,17 @@ class Leadership:
         closest = self.wanted[0].id
         if closest == self._group.ref.id or closest not in members or not self._fresh(closest, now_s):
             return
+        if self.peers[closest].late:
+            return  # it could not do that, too
         if now_s >= self._rest_until:
             self._hold_until = now_s + self._options.lease_s
             self._rest_until = now_s + 3 * self._options.lease_s
-            self._ask_to_stand(members)
+            self._ask_to_stand(members, now_s)
 
-    def _ask_to_stand(self, members: set[bytes]) -> None:
+    def _ask_to_stand(self, members: set[bytes], now_s: float) -> None:
         closest = self.wanted[0].id
+        if now_s < self._asked_s + self._options.heartbeat_s:
+            return
         if closest in members and closest in self.peers and self.peers[closest].match == self._log.last:
+            self._asked_s = now_s
             self._group.send(closest, Handover(self._log.key, self._log.meta.lineage, self._group.epoch))

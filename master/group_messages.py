@@ -204,7 +204,8 @@ class Sought(msgspec.Struct, frozen=True, array_like=True, tag="gl"):
 
 
 class Beat(msgspec.Struct, frozen=True, array_like=True):
-    """How a leader thinks that things stand at a member: it follows, and knows what is committed."""
+    """How a leader thinks that things stand at a member: it follows, and knows what is committed; `commit` is 0 where it has
+    yet to be told."""
 
     group: Key
     lineage: Lineage
@@ -213,7 +214,7 @@ class Beat(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Beats(msgspec.Struct, frozen=True, array_like=True, tag="gb"):
-    """Signs of life for all groups that the sender leads, in which the receiver is, and in which nothing happens."""
+    """Signs of life for all groups that the sender leads and in which the receiver is."""
 
     number: U63
     """Given back in the answer."""
@@ -221,10 +222,12 @@ class Beats(msgspec.Struct, frozen=True, array_like=True, tag="gb"):
 
 
 class BeatsHeard(msgspec.Struct, frozen=True, array_like=True, tag="gy"):
-    """`strange`: groups in which it is otherwise here; those speak for themselves again."""
+    """`strange`: groups in which it is otherwise here; those speak for themselves again. `late`: this node has more to do
+    than it can, and should be given no job to lead."""
 
     number: U63
     strange: Annotated[list[Key], Meta(max_length=BEATS_MAX)]
+    late: bool = False
 
 
 GROUP_MESSAGES = (

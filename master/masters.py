@@ -259,7 +259,7 @@ class Masters:
 
     def _message(self, sender: Ref, message: Any) -> None:
         if isinstance(message, Beats):
-            self._out += self._beats.heard(sender, message, self._group_of, self._now)
+            self._out += self._beats.heard(sender, message, self._group_of, self._now, self._foundings.late_s > 0)
             return
         if isinstance(message, BeatsHeard):
             self._touched |= dict.fromkeys(self._beats.answered(sender, message, self._now))
@@ -445,6 +445,8 @@ class Masters:
         key, master = ask.key, self._masters.get(ask.key)
         if isinstance(ask.request, RecoverJob):
             self._recover(ask, master)
+        elif master is not None and master.desk is not None and not master.group.rules(self._now.s):
+            self._refuse(ask, "busy", "it leads the job, and hears no majority of its members; ask again")
         elif master is not None and master.desk is not None:
             self._from_desk(key, master.desk.ask(ask, self._now))
         elif key in self._foundings and isinstance(ask.request, SubmitJob):

@@ -19,6 +19,8 @@ class GroupOptions:
     lease_s: float = 1.0
     """A leader that has not heard from a majority for so long steps down; a follower that has not heard from its leader
     for one to two leases stands for election."""
+    doubt_s: float = 1.0
+    """A leader steps down so long after its lease, if a majority has not answered by then."""
     heartbeat_s: float = 0.25
     """How often a leader that has nothing to say gives a sign of life; also when it sends again what was not answered."""
     hurry_s: float = 0.05
@@ -50,6 +52,8 @@ class GroupOptions:
             )
         if not 0 < self.hurry_s <= self.lease_s:
             problems.append(f"hurry_s is {self.hurry_s}: not in (0, lease_s], which is {self.lease_s}")
+        if self.doubt_s < 0:
+            problems.append(f"doubt_s is {self.doubt_s}, below 0")
         if self.recover_s < 3 * self.lease_s:
             problems.append(f"recover_s is {self.recover_s}, below three leases of {self.lease_s}")
         for name in ("append_bytes_max", "flight_bytes_max", "part_bytes", "state_bytes_max"):

@@ -52,6 +52,9 @@ PONG_BYTES_MAX = 1 << 20
 """Contents in one PONG; more go into the next message."""
 NEWS_S = 0.05
 """Changed counts of agents are gathered for so long before they go up."""
+EAGER_JOINS, JOIN_PATIENCE_MAX = 2, 3
+"""After so many joins without an answer the waits double, so many times: nodes that have too much to do would get a further
+join each third of a lease, from each child of each tree that has lost its root."""
 
 
 class ReducerTree:
@@ -225,7 +228,8 @@ class ReducerTree:
         vertex.target, vertex.told = target, vertex.agents
         join = TreeJoin(vertex.key, self.kind, vertex.agents, vertex.declined, vertex.pushed)
         self._send(target, join)
-        vertex.due = now_s + self._period_s
+        waits = 1 << min(max(0, vertex.unanswered - EAGER_JOINS), JOIN_PATIENCE_MAX)
+        vertex.due = now_s + waits * self._period_s
         self._due_at = min(self._due_at, vertex.due)
 
     def _wait(self, vertex: Vertex, now_s: float) -> None:
@@ -362,6 +366,7 @@ class ReducerTree:
     def _attach(self, vertex: Vertex, parent: Ref, now_s: float) -> None:
         vertex.move("accepted")
         vertex.target, vertex.due = None, NEVER
+        vertex.unanswered = 0
         vertex.avoiding.clear()
         vertex.rooted_s = now_s
         self._news[vertex.key] = None
@@ -471,6 +476,7 @@ class ReducerTree:
                     # No answer: the ring finds out why, the join goes another way at once.
                     self._suspect(vertex.target, now_s)
                     self._avoid(vertex, vertex.target, now_s)
+                    vertex.unanswered += 1
                 self._seek(vertex, now_s)
         self._due_at = min((vertex.due for vertex in self.vertices.values()), default=NEVER)
 

@@ -66,6 +66,8 @@ class Vertex:
     declined: int = 0
     pushed: bool = False
     redirects: int = 0
+    unanswered: int = 0
+    """Joins in a row that nobody answered."""
     told: int = 0
     """Agents, as the parent knows."""
     avoiding: list[Ref] = field(default_factory=list)

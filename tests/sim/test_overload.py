@@ -101,6 +101,49 @@ def test_jobs_are_refused_and_all_are_made_in_the_end(seen: Seen) -> None:
     assert len(seen.flood.made) == SUBMITTED
 
 
+
+STALLED = 100
+"""Jobs of the fleet whose nodes stand still."""
+SLOW_S = 0.008
+STALL_S = 1.5
+"""Longer than a lease."""
+
+
+def led_after_stall(stopped: slice, dies: bool, seconds: float) -> tuple[int, float]:
+    """How many of `STALLED` jobs have a leader in the end, and how long it took until all had one."""
+    with Fleet(agents=2, workers=4) as fleet:
+        for number in range(STALLED):
+            fleet.submit(f"job{number}", f"SELECT count(*) AS n FROM access WHERE status = {number}")
+        fleet.sleep(10)
+        machines = fleet._machines
+        for machine in machines.up():
+            machine.process.service_s = SLOW_S
+        fleet.sleep(5)
+        for machine in machines.up()[stopped]:
+            if dies:
+                machine.crash()
+            else:
+                machines.world.pause(machine.process, STALL_S)
+        machines.run(STALL_S + 0.5)
+        keys = [job_key(f"job{number}") for number in range(STALLED)]
+
+        def led() -> int:
+            masters = [machine.core.masters for machine in machines.up() if machine.core is not None]
+            return sum(any(one.leads(key) for one in masters) for key in keys)
+
+        began_s = machines.world.now
+        machines.wait(lambda: led() == STALLED, seconds)
+        return led(), machines.world.now - began_s
+
+
+@pytest.mark.parametrize(
+    ("stopped", "dies"), [(slice(None), False), (slice(2, 3), False), (slice(2, 3), True)], ids=["all", "one", "dead"]
+)
+def test_slow_nodes_that_lost_many_leaders_at_once_elect_them_anew(stopped: slice, dies: bool) -> None:
+    """Each question that was not answered in time was asked again, and the queues were never empty any more."""
+    assert led_after_stall(stopped, dies, 40.0)[0] == STALLED
+
+
 if __name__ == "__main__":
     found = flooded(300.0)
     print(f"refused {found.flood.refused}, made {len(found.flood.made)}, lost {len(found.lost)}, {found.seconds:.0f} s")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
 from elfstream.core_queue import FURTHER_MAX, LATE_MAX_S, CoreQueue
-from master.group_messages import Beats, Seek
+from master.group_messages import Beats, Lineage, Seek, Vote
 from master.requests import Ask, DescribeNode, FindMaster
-from srt.automaton import Received, Ref
+from srt.automaton import Received, Ref, Stored
 from srt.directory_messages import Rumours
 from srt.frame_messages import Ack, ForJob
+from srt.tree_messages import Kind, TreeJoin, TreeLeave
 
 REF = Ref(bytes(16), "here:1", 1)
 KEY = bytes(16)
@@ -95,3 +97,31 @@ def test_frames_do_not_make_a_core_late() -> None:
     queue = CoreQueue()
     queue.put(FRAME, None, 0.0)
     assert queue.late_s(60.0) == 0.0
+
+
+def join(key: bytes, declined: int = 0) -> Received:
+    return Received(REF, TreeJoin(key, Kind.AGENT, 1, declined, False))
+
+
+def test_elections_and_what_is_on_disk_go_before_other_work() -> None:
+    queue = CoreQueue()
+    vote = Received(REF, Vote(KEY, Lineage(1, bytes(8)), 1, False, True))
+    for event in (WORK, vote, BEAT, Stored(1)):
+        queue.put(event, None, 0.0)
+    assert taken(queue) == [BEAT, vote, Stored(1), WORK]
+
+
+def test_of_a_node_that_asks_again_the_newest_join_is_kept_and_none_after_its_leave() -> None:
+    queue, dealt = CoreQueue(), list[int]()
+    leave = Received(REF, TreeLeave([b"b" * 16]))
+    for number, event in enumerate((join(b"a" * 16), join(b"b" * 16), join(b"a" * 16, 1), leave, WORK)):
+        queue.put(event, partial(dealt.append, number), float(number))
+    assert dealt == [0, 1]  # the room that they took is free again
+    assert taken(queue) == [leave, WORK, join(b"a" * 16, 1)]
+
+
+def test_a_join_that_is_asked_again_counts_as_late_from_the_first_on() -> None:
+    queue = CoreQueue()
+    for number in range(50):
+        queue.put(join(KEY), None, 0.1 * number)
+    assert queue.late_s(5.0) > LATE_MAX_S
