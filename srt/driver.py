@@ -356,13 +356,18 @@ class PeerLinks:
             self._post(PeerLost(peer), None)
 
     async def _look(self) -> None:
+        looked_s = self._loop.time()
         while True:
             await asyncio.sleep(LOOK_S)
             now = self._clock()
             if self._links.wake_at <= now.s:
                 self._carry(self._links.handle(WAKE, now))
+            now_s = self._loop.time()
+            late_s, looked_s = now_s - looked_s - LOOK_S, now_s
             for socket in list(self._sockets.values()):
-                socket.look(self._loop.time())
+                if late_s > LOOK_S:
+                    socket.excuse(late_s)
+                socket.look(now_s)
 
 
 def _is_meant(to: Ref, found: Ref) -> bool:

@@ -105,6 +105,15 @@ class PeerSocket:
             self._probed_at = self._loop.time()
             self._closing = self._loop.create_task(self._ping())
 
+    def excuse(self, late_s: float) -> None:
+        """This process stood still for so long: what the peer did meanwhile it cannot know yet."""
+        self.active_at += late_s
+        self._acknowledged_at += late_s
+        if self._writes_since is not None:
+            self._writes_since += late_s
+        if self._probed_at is not None:
+            self._probed_at += late_s
+
     def look(self, now_s: float) -> None:
         """Now and then: what did not happen in time."""
         options = self._options

@@ -24,13 +24,12 @@ from srt.links import Links
 from srt.options import LinkOptions
 from srt.peer_options import PeerAuth, PeerOptions
 from srt.wire import VERSION, VERSION_LEAST, Greeting, Wire, encode_greeting
+from tests.patience import PATIENCE_S
 
-LIMIT_S = 10.0
 QUIET_S = 0.3
 """A connection without a whole request is closed after so long; the daemon's is longer."""
-QUICK = PeerOptions(
-    dial_s=1.0, backoff_first_s=0.02, backoff_max_s=0.1, probe_s=0.3, stuck_s=1.0
-)  # shrunk, so that tests meet every limit
+QUICK = PeerOptions(dial_s=PATIENCE_S, backoff_first_s=0.02, backoff_max_s=0.1, probe_s=PATIENCE_S, stuck_s=PATIENCE_S)
+"""Tests that are to meet a limit shrink it: to a machine that is busy enough each peer is silent for a while."""
 
 
 def run(test: Callable[[], Coroutine[Any, Any, None]], loop_factory: Any = uvloop.new_event_loop) -> None:
@@ -40,7 +39,7 @@ def run(test: Callable[[], Coroutine[Any, Any, None]], loop_factory: Any = uvloo
         problems: list[dict[str, Any]] = []
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: problems.append(context))
         try:
-            async with asyncio.timeout(LIMIT_S):
+            async with asyncio.timeout(PATIENCE_S):
                 await test()
         finally:
             while NODES:
