@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from master.spark.session import DAEMON_SETTINGS
@@ -21,10 +22,11 @@ JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA)
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA)
 
-# Where a red run must mean a broken change, examples are drawn from a fixed seed; people and `make stress` draw new ones.
-hypothesis_settings.register_profile("fixed", derandomize=True)
-if os.environ.get("CI"):
-    hypothesis_settings.load_profile("fixed")
+# How long an example takes only says how busy the machine is. Where a red run must mean a broken change, examples are drawn
+# from a fixed seed; people and `make stress` draw new ones.
+hypothesis_settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.register_profile("fixed", hypothesis_settings.get_profile("patient"), derandomize=True)
+hypothesis_settings.load_profile("fixed" if os.environ.get("CI") else "patient")
 
 
 def _without_spark(reason: str) -> None:
