@@ -19,6 +19,7 @@ from master.api_options import ApiOptions
 from tests.integration.fleet_processes import ROOT
 from tests.memory_fleet import EPOCH_US
 from tests.served_fleet import Served, served_fleet
+from tests.spark_streams import run_to_end
 
 pytestmark = pytest.mark.spark
 EPOCH = datetime.fromtimestamp(EPOCH_US / 1e6, UTC)
@@ -89,7 +90,7 @@ def test_it_goes_on_into_files_and_a_derived_job(served: Served, catalog: Any, t
 
         def run() -> dict[int, list[tuple[str, str]]]:
             """What the derived job has then, by window."""
-            ContinuousJoin(catalog, TEXT, take).start(tmp_path / "checkpoint", None).awaitTermination()
+            run_to_end(lambda: ContinuousJoin(catalog, TEXT, take).start(tmp_path / "checkpoint", None))
             return {
                 (result.window.start - EPOCH) // timedelta(seconds=10): [(row.path, str(row.share)) for row in result.rows]
                 for result in job.results()
@@ -127,11 +128,8 @@ def test_a_watermark_join_of_sparks_own(served: Served, catalog: Any, tmp_path: 
         continuous=True,
     )
     assert frame.isStreaming
-    (
-        frame.writeStream.trigger(availableNow=True).option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .foreachBatch(lambda batch, _: seen.extend((row.path, row.hits) for row in batch.collect())).start()
-        .awaitTermination()
-    )  # fmt: skip
+    writer = frame.writeStream.trigger(availableNow=True).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    run_to_end(writer.foreachBatch(lambda batch, _: seen.extend((row.path, row.hits) for row in batch.collect())).start)
     assert {("/a", 10), ("/b", 4)} <= set(seen)
 
 

@@ -19,6 +19,7 @@ from master.window_values import Window
 from srt.ids import job_key
 from tests.memory_fleet import EPOCH_US, Client
 from tests.served_fleet import Served, served_fleet
+from tests.spark_streams import run_to_end
 
 pytestmark = pytest.mark.spark
 QUICK = ApiOptions(heartbeat_s=0.05)
@@ -118,13 +119,12 @@ def test_a_stream_has_each_result_once_through_restarts(served: Served, results:
 
     def run() -> None:
         table = results.readStream.format("elfstream_results").option("url", served.url).option("job", "stream").load()
-        query = (
+        run_to_end(
             table.where("path IS NOT NULL").writeStream.trigger(availableNow=True)
             .option("checkpointLocation", str(tmp_path / "checkpoint"))
             .foreachBatch(lambda batch, _: seen.extend((row.hits, row._revision) for row in batch.collect()))
-            .start()
+            .start
         )  # fmt: skip
-        query.awaitTermination()
 
     for number in range(5):
         publish(served, "stream", number * 10, number)
