@@ -23,7 +23,8 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-WAIT_S = 20.0
+from tests.patience import PATIENCE_S
+
 MESSAGE_MAX = 64 << 20
 CONTROL, SHIFT = 2, 8
 _LISTENS = re.compile(rb"DevTools listening on ws://127\.0\.0\.1:(\d+)/")
@@ -79,7 +80,7 @@ class Tab:
         number = next(self._numbers)
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         await self._socket.send_str(json.dumps({"id": number, "method": method, "params": params}))
-        return await asyncio.wait_for(answer, 2 * WAIT_S)
+        return await asyncio.wait_for(answer, 2 * PATIENCE_S)
 
     async def open(self, url: str) -> None:
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -106,7 +107,7 @@ class Tab:
 
     async def until(self, condition: str) -> Any:
         """Waits until an expression is true, and returns its value. Raises ScriptError with its last value."""
-        script = f"{_UNTIL}(() => ({condition}), {WAIT_S * 1000})"
+        script = f"{_UNTIL}(() => ({condition}), {PATIENCE_S * 1000})"
         try:
             return await self.evaluate(script)
         except ScriptError as error:
@@ -122,7 +123,7 @@ class Tab:
     async def asks(self, path: str, times: int = 1) -> None:
         """Waits until the page has asked for something so many times more."""
         count = len(self.requests)
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while sum(urlsplit(url).path == path for _, url in self.requests[count:]) < times:
                 self._asked.clear()
                 await self._asked.wait()

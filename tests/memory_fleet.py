@@ -11,7 +11,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import aiohttp
@@ -70,6 +70,7 @@ from master.result_store import (
 from master.service import ConfigMistake, JobNotice, NodeNotice, NotReloaded, Refused, Reloaded
 from srt.automaton import Delete, Put, Ref
 from srt.ids import job_key
+from tests.patience import PATIENCE_S
 
 SECOND_US = 1_000_000
 EPOCH_US = 1_764_360_000 * SECOND_US
@@ -337,6 +338,13 @@ class MemoryReader(StoredResults):
         return self.lacking
 
 
+def _patient(options: ApiOptions) -> ApiOptions:
+    """With time for all that a test says nothing of: a busy machine may take seconds to compile SQL or to connect."""
+    usual = ApiOptions()
+    unsaid = [name for name in ("request_s", "compile_s", "connect_s") if getattr(options, name) == getattr(usual, name)]
+    return replace(options, **dict.fromkeys(unsaid, PATIENCE_S))
+
+
 class Running:
     """Nodes of a fleet with their HTTP servers; to be used in `async with`."""
 
@@ -345,7 +353,8 @@ class Running:
     def __init__(
         self, count: int = 1, options: ApiOptions | None = None, tables: Mapping[str, Any] | None = None
     ) -> None:
-        self.fleet, self._count, self._options, self._tables = MemoryFleet(), count, options, tables
+        self.fleet, self._count, self._tables = MemoryFleet(), count, tables
+        self._options = _patient(options or ApiOptions())
         self._sockets: list[socket.socket] = []
         self.runners: list[web.AppRunner] = []
         self.apis: list[HttpApi] = []
@@ -430,6 +439,6 @@ def with_fleet(
 
     async def run() -> None:
         async with running(count, options, tables) as nodes, aiohttp.ClientSession() as session:
-            await asyncio.wait_for(main(Client(nodes, session)), 60)
+            await asyncio.wait_for(main(Client(nodes, session)), PATIENCE_S)
 
     asyncio.run(run())

@@ -12,6 +12,7 @@ import aiohttp
 
 from master.api_options import ApiOptions
 from tests.memory_fleet import Client, Running
+from tests.patience import PATIENCE_S
 
 
 class Served:
@@ -33,7 +34,7 @@ class Served:
             result = work(self._client)
             return await result if isinstance(result, Coroutine) else result
 
-        return asyncio.run_coroutine_threadsafe(done(), self._loop).result(60)
+        return asyncio.run_coroutine_threadsafe(done(), self._loop).result(PATIENCE_S)
 
     def publish(self, *arguments: Any, **more: Any) -> Any:
         return self.do(lambda client: client.fleet.publish(*arguments, **more))
@@ -57,9 +58,9 @@ def served_fleet(count: int = 1, options: ApiOptions | None = None) -> Iterator[
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
     try:
-        assert is_ready.wait(30)
+        assert is_ready.wait(PATIENCE_S)
         yield ready[0]
     finally:
         if ready:
             ready[0]._loop.call_soon_threadsafe(ending.set)
-        thread.join(30)
+        thread.join(PATIENCE_S)

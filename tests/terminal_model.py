@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parent.parent
 _TOKEN = re.compile(r"\x1b\[([?\d;]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)")
 
@@ -127,7 +129,7 @@ class Session:
         )  # fmt: skip
         self.theirs, self._decoder = theirs, codecs.getincrementaldecoder("utf-8")()
 
-    def until(self, seen: Callable[[list[str]], object], within_s: float = 20.0) -> list[str]:
+    def until(self, seen: Callable[[list[str]], object], within_s: float = PATIENCE_S) -> list[str]:
         """The screen as soon as `seen` says so of it."""
         end = time.monotonic() + within_s
         while not seen(self.terminal.shown()):

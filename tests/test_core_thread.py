@@ -14,8 +14,8 @@ from master.group_messages import Beats
 from master.job_events import Overload
 from srt.automaton import NEVER, WAKE, Instant, Received, Ref
 from srt.frame_messages import Ack, ForJob
+from tests.patience import PATIENCE_S
 
-WAIT_S = 20.0
 REF = Ref(bytes(16), "here:1", 1)
 FRAME = Received(REF, ForJob(bytes(16), Ack((1,))))
 
@@ -36,7 +36,7 @@ class Echo:
     def handle(self, event: Any, now: Instant) -> list[Any]:
         if event == "hold":
             self.holding.set()
-            assert self.begin.wait(WAIT_S)
+            assert self.begin.wait(PATIENCE_S)
         if event == "wake soon":
             self.wake_at = now.s
         if event is WAKE:
@@ -56,11 +56,11 @@ class Run:
         self.thread.start()
 
     def heard(self, count: int) -> list[Any]:
-        return [self.said.get(timeout=WAIT_S) for _ in range(count)]
+        return [self.said.get(timeout=PATIENCE_S) for _ in range(count)]
 
     def end(self) -> None:
         self.thread.stop()
-        self.thread.join(WAIT_S)
+        self.thread.join(PATIENCE_S)
         assert not self.thread.is_alive()
 
 
@@ -83,7 +83,7 @@ def test_events_keep_their_order_and_frames_wait_for_the_rest(run: Run) -> None:
 def test_shared_beats_wait_for_nothing(run: Run) -> None:
     beats = Received(REF, Beats(1, []))
     run.thread.post("hold")
-    assert run.core.holding.wait(WAIT_S)
+    assert run.core.holding.wait(PATIENCE_S)
     for event in ("a", FRAME, beats):
         run.thread.post(event)
     run.core.begin.set()
@@ -92,7 +92,7 @@ def test_shared_beats_wait_for_nothing(run: Run) -> None:
 
 def test_a_late_core_hears_so_before_what_waits_and_when_it_is_over(run: Run) -> None:
     run.thread.post("hold")
-    assert run.core.holding.wait(WAIT_S)
+    assert run.core.holding.wait(PATIENCE_S)
     run.thread.post("a")
     run.now_s += 10.0
     run.core.begin.set()
@@ -117,15 +117,15 @@ def test_dealt_is_called_after_the_effects_are_carried(run: Run) -> None:
         done.set()
 
     run.thread.post("x", dealt)
-    assert done.wait(WAIT_S)
+    assert done.wait(PATIENCE_S)
     assert order == ["x"]
 
 
 def test_a_core_that_breaks_is_told_and_handles_nothing_more(run: Run) -> None:
     run.thread.post("break")
     run.thread.post("after")
-    assert str(run.problems.get(timeout=WAIT_S)) == "broken"
-    run.thread.join(WAIT_S)
+    assert str(run.problems.get(timeout=PATIENCE_S)) == "broken"
+    run.thread.join(PATIENCE_S)
     assert run.said.empty()
 
 
@@ -133,7 +133,7 @@ def test_an_effect_that_nobody_carries_is_an_error() -> None:
     run = Run()
     run.core.handle = lambda event, now: [object()]  # type: ignore[method-assign]
     run.thread.post("x")
-    assert isinstance(run.problems.get(timeout=WAIT_S), KeyError)
+    assert isinstance(run.problems.get(timeout=PATIENCE_S), KeyError)
     run.end()
 
 

@@ -19,11 +19,11 @@ from typing import Any
 
 import elfstream as elf
 from elfstream.remote_results import WindowResult
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 PORTS = range(20_000, 32_000)
 """Below those that the system gives to outgoing connections: a dead node's port must be free when it comes back."""
-START_S, STOP_S = 120.0, 20.0
 BROKEN = re.compile(r"the thread \S+ broke|Traceback")
 
 
@@ -55,7 +55,7 @@ def until(done: Callable[[], bool], limit_s: float, what: str, every_s: float = 
 
 def is_ready(url: str) -> bool:
     try:
-        with urllib.request.urlopen(f"{url}/readyz", timeout=1.0) as answer:
+        with urllib.request.urlopen(f"{url}/readyz", timeout=PATIENCE_S) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False
@@ -137,7 +137,7 @@ class NodeProcess:
         """As a service manager does. Returns the exit code."""
         assert self.child is not None
         self.child.terminate()
-        code = self.child.wait(STOP_S)
+        code = self.child.wait(PATIENCE_S)
         self.child = None
         return code
 
@@ -219,10 +219,10 @@ class Fleet:
         """Addresses of all nodes, that of `first` in front."""
         return sorted((node.url for node in self.nodes.values()), key=lambda url: url != first)
 
-    def client(self, patience_s: float = 20.0) -> elf.Client:
+    def client(self, patience_s: float = PATIENCE_S) -> elf.Client:
         return elf.connect(self.urls(), token=self.token, patience_s=patience_s)
 
-    def wait_ready(self, limit_s: float = START_S) -> float:
+    def wait_ready(self, limit_s: float = PATIENCE_S) -> float:
         """Until each node that runs is in the ring."""
 
         def all_ready() -> bool:
@@ -231,7 +231,7 @@ class Fleet:
 
         return until(all_ready, limit_s, "every node answers /readyz")
 
-    def wait_sources(self, limit_s: float = START_S) -> float:
+    def wait_sources(self, limit_s: float = PATIENCE_S) -> float:
         """Until each node has heard of all sources: before, jobs that ask of them are refused."""
         names = {name for node in self.agents for name in node.sources}
 
@@ -250,6 +250,19 @@ class Fleet:
             return None
         return next(node for node in self.nodes.values() if node.url.endswith(address))
 
+    def leader(self, job: str) -> NodeProcess:
+        """The node that leads a job, as soon as somebody knows it."""
+        found: list[NodeProcess] = []
+
+        def is_led() -> bool:
+            node = self.led_by(job)
+            if node is not None:
+                found.append(node)
+            return node is not None
+
+        until(is_led, PATIENCE_S, f"somebody leads {job}")
+        return found[0]
+
 
 class Collector(threading.Thread):
     """Reads the results of a job as they are published, as a user's program would, and holds them against what the stream
@@ -262,7 +275,7 @@ class Collector(threading.Thread):
         self.heard_s: list[float] = []
         """When each of them was heard, monotonic seconds."""
         self.problem: BaseException | None = None
-        self._client = elf.connect(list(urls), token=token, patience_s=60.0)
+        self._client = elf.connect(list(urls), token=token, patience_s=PATIENCE_S)
         self._ending = False
         self.start()
 
@@ -278,7 +291,7 @@ class Collector(threading.Thread):
     def close(self) -> None:
         self._ending = True
         self._client.close()
-        self.join(STOP_S)
+        self.join(PATIENCE_S)
 
     def check(self) -> None:
         """Raises FleetError."""

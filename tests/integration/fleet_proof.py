@@ -13,6 +13,7 @@ from elfstream.client_sync import Job
 from tests.integration.fleet_faults import Faults
 from tests.integration.fleet_logs import CHANGED, SQL, Replay
 from tests.integration.fleet_processes import Collector, Fleet, until
+from tests.patience import PATIENCE_S
 
 SET = "apache_semicomplete_2015"
 DISORDER_S = 60
@@ -39,7 +40,7 @@ def prove(
         harm = Faults(fleet, list(jobs), rng)
         try:
             _run(fleet, replay, jobs, harm, faults, write_s, rng)
-            until(lambda: all(_is_over(job) for job in jobs.values()), 60.0, "all windows are closed")
+            until(lambda: all(_is_over(job) for job in jobs.values()), PATIENCE_S, "all windows are closed")
             _check_results(replay, jobs, collectors, folder / "once")
         except BaseException as error:
             error.add_note("\n".join([f"seed {seed}", *harm.told, *(_shown(job) for job in jobs.values())]))
@@ -51,10 +52,10 @@ def _run(
 ) -> None:
     """Until all is written, the faults are over, and the jobs were told to drain."""
     agents = len(fleet.agents)
-    until(lambda: all(job.show()["coverage"]["agents"] == agents for job in jobs.values()), 30.0, "agents in the jobs")
+    until(lambda: all(job.show()["coverage"]["agents"] == agents for job in jobs.values()), PATIENCE_S, "agents in the jobs")
     # A source that never had a line holds nobody back: each has to have one before time goes on.
     replay.begin()
-    until(lambda: all(job.show()["coverage"]["lines"] >= agents for job in jobs.values()), 30.0, "first lines")
+    until(lambda: all(job.show()["coverage"]["lines"] >= agents for job in jobs.values()), PATIENCE_S, "first lines")
     is_changed = threading.Event()
     writing = threading.Thread(target=replay.write, args=(write_s, is_changed))
     writing.start()
@@ -100,7 +101,7 @@ def _check_results(replay: Replay, jobs: dict[str, Job], collectors: dict[str, C
         def is_whole(job: Job = jobs[name], collector: Collector = collector) -> bool:
             return not _differing(job, collector)
 
-        until(is_whole, 30.0, f"all editions of {name} are stored and were in its stream")
+        until(is_whole, PATIENCE_S, f"all editions of {name} are stored and were in its stream")
         rows[name] = collector.rows()
     for name in ("statuses", "paths"):
         assert sorted(rows[name], key=repr) == sorted(replay.once(SQL[name], folder), key=repr)

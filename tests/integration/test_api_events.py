@@ -201,7 +201,8 @@ def test_a_reader_that_takes_nothing_is_dropped_and_goes_on_later() -> None:
         await reader.readline()
         while not client.running.apis[0].counters()["http_readers_dropped_total"]:
             await asyncio.sleep(0.01)
-        assert client.running.apis[0].counters()["http_streams_active"] == 0
+        while client.running.apis[0].counters()["http_streams_active"]:  # its handler ends a moment later
+            await asyncio.sleep(0.01)
         writer.close()
         client.session._read_bufsize = 2**20
         found = await first(events(client, STREAM + "?rows=0", Last_Event_ID="30"), 50)

@@ -188,7 +188,7 @@ def test_a_vertex_that_does_not_answer_is_named_by_its_parent() -> None:
         assert (second["problem"], third["problem"]) == (None, "it does not answer in time")
         held.set()
 
-    with_fleet(main, 3, ApiOptions(tree_s=1.0))
+    with_fleet(main, 3, ApiOptions(tree_s=4.0))
 
 
 def test_nodes_and_sources() -> None:

@@ -12,10 +12,10 @@ from aiohttp import web
 
 from master.api_options import ApiOptions
 from tests.memory_fleet import Client, Running, with_fleet
+from tests.patience import PATIENCE_S
 
 BIG = bytes(8 << 20)
 """More than what lies in the sockets' buffers."""
-WAIT_S = 20.0
 OPTIONS = ApiOptions(stalled_s=0.4, heartbeat_s=0.1, request_s=0.5)
 
 
@@ -37,7 +37,7 @@ def connected(client: Client) -> socket.socket:
 
 
 async def until(done: Callable[[], Any]) -> None:
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(PATIENCE_S):
         while not done():
             await asyncio.sleep(0.01)
 
@@ -74,7 +74,7 @@ def test_a_slow_reader_is_no_deaf_one() -> None:
         with connected(client) as slow:
             slow.send(b"GET /big HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             started = loop.time()
-            while got := await asyncio.wait_for(loop.sock_recv(slow, 1 << 16), WAIT_S):
+            while got := await asyncio.wait_for(loop.sock_recv(slow, 1 << 16), PATIENCE_S):
                 count += len(got)
                 if loop.time() < started + 3 * OPTIONS.stalled_s:
                     await asyncio.sleep(OPTIONS.stalled_s / 10)
@@ -90,7 +90,7 @@ def test_a_body_that_does_not_end_is_answered() -> None:
         with connected(client) as half:
             head = "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             half.send(f"{head}Content-Length: 100\r\n\r\n{{".encode())
-            said = await asyncio.wait_for(loop.sock_recv(half, 4096), WAIT_S)
+            said = await asyncio.wait_for(loop.sock_recv(half, 4096), PATIENCE_S)
             assert said.startswith(b"HTTP/1.1 504 ")
             await until(lambda: counters(client)["http_requests_active"] == 0)
 

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.integration.fleet_processes import Fleet, until
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = f"""
 hooks = "{ROOT}/tests/schemathesis_hooks.py"
-request-timeout = 30.0
+request-timeout = 300.0
 [checks]
 # 503 says by its type what is the matter, and that it passes: nobody leads the job yet, the node is busy.
 not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", "503"]
@@ -41,7 +42,7 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
         log.parent.mkdir(exist_ok=True)
         log.write_text("".join(line(ago_s) for ago_s in (90, 90, 45)))
         client.submit("hot", HOT, settings={"since": "1h", "idle": "1s"})
-        until(lambda: any(client.job("hot").results(status="final")), 60.0, "a result")
+        until(lambda: any(client.job("hot").results(status="final")), PATIENCE_S, "a result")
         yield fleet
 
 

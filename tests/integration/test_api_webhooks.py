@@ -16,9 +16,9 @@ from master import api_webhooks, webhook_messages
 from master.api_options import ApiOptions
 from srt.ids import job_key
 from tests.memory_fleet import Client, with_fleet
+from tests.patience import PATIENCE_S
 
 KEY = job_key("hot")
-WAIT_S = 20.0
 
 
 class Receiver:
@@ -53,7 +53,7 @@ class Receiver:
         return web.Response(status=status, headers={"Location": "/elsewhere"} if status == 302 else {})
 
     async def ids(self, count: int) -> list[int]:
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while len(self.bodies) < count:
                 self.came.clear()
                 await self.came.wait()
@@ -68,7 +68,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def _noted(client: Client, upto: int) -> None:
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(PATIENCE_S):
         while client.fleet.jobs[KEY].delivered < upto:
             await asyncio.sleep(0.01)
 
@@ -146,7 +146,7 @@ def test_the_next_master_goes_on_behind_what_was_delivered() -> None:
             await _noted(client, 9)
             before = client.fleet.leader(KEY)
             client.fleet.leaders[KEY] = 1 - before
-            async with asyncio.timeout(WAIT_S):
+            async with asyncio.timeout(PATIENCE_S):
                 while KEY in client.running.apis[before]._webhooks._tasks:
                     await asyncio.sleep(0.01)
             for number in range(3, 6):
@@ -168,7 +168,7 @@ def test_a_job_that_gets_a_webhook_sends_what_comes_from_then_on() -> None:
             assert await receiver.ids(1) == [9]
             patch = {"settings": {"webhook": None}}
             await client("PATCH", "/v1/jobs/hot", json=patch, headers={"If-Match": "*"})
-            async with asyncio.timeout(WAIT_S):
+            async with asyncio.timeout(PATIENCE_S):
                 while client.running.apis[0]._webhooks._tasks[KEY][0] != 3:
                     await asyncio.sleep(0.01)
             client.fleet.publish("hot", 30, [["/a", 4]], plan=2)
@@ -183,7 +183,7 @@ def test_what_nobody_takes_is_given_up_when_it_is_dropped(monkeypatch: pytest.Mo
         async with Receiver(*[500] * 5) as receiver:
             await client.submit(settings={"webhook": receiver.url})
             client.fleet.publish("hot", 0, [["/a", 1]])
-            async with asyncio.timeout(WAIT_S):
+            async with asyncio.timeout(PATIENCE_S):
                 await receiver.came.wait()
             client.fleet.publish("hot", 10, [["/a", 2]])
             client.fleet.drop("hot", 3)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import elfstream as elf
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.spark
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +28,7 @@ def test_the_commands_run(spark: Any, tmp_path: Path) -> None:
     more = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         ["sh", "-ec", block.replace("/tmp/elfstream-work", str(tmp_path / "work"))],
-        cwd=ROOT, env={**os.environ, **more}, capture_output=True, text=True, timeout=300, check=False,
+        cwd=ROOT, env={**os.environ, **more}, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""

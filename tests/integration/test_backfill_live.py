@@ -21,13 +21,14 @@ from elfstream.remote_results import WindowResult
 from tests.golden.test_truth import DATA
 from tests.integration.fleet_logs import CHANGED, Replay
 from tests.integration.fleet_processes import ROOT, Collector, Fleet, until
+from tests.patience import PATIENCE_S
 
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.skipif(not DATA.is_dir(), reason="the log sets of ../shared/data are not here"),
 ]
 
-SET, AGENTS, WRITE_S, COMMAND_S = "apache_semicomplete_2015", 2, 4.0, 300
+SET, AGENTS, WRITE_S = "apache_semicomplete_2015", 2, 4.0
 SQL = {
     "minutes": CHANGED,
     "hours": """SELECT window(time, '1 hour', '15 minutes') AS w, status, count(*) AS n, count(DISTINCT path) AS paths,
@@ -69,7 +70,7 @@ def test_backfilled_and_live_windows_are_the_truth(spark: Any, tmp_path: Path) -
         )  # fmt: skip
         try:
             write(replay, jobs)
-            said, _ = running.communicate(timeout=COMMAND_S)
+            said, _ = running.communicate(timeout=PATIENCE_S)
         finally:
             running.kill()
         wanted = {name: replay.once(sql, tmp_path / "once") for name, sql in SQL.items()}
@@ -83,7 +84,7 @@ def test_backfilled_and_live_windows_are_the_truth(spark: Any, tmp_path: Path) -
 
         for job in jobs.values():
             job.stop(drain=True)
-        until(lambda: all(is_over(job) for job in jobs.values()), 60.0, "all windows are closed")
+        until(lambda: all(is_over(job) for job in jobs.values()), PATIENCE_S, "all windows are closed")
         found = {name: list(job.results(status="final", all=True)) for name, job in jobs.items()}
         for name, results in found.items():
             windows = [one.window for one in results]
@@ -93,7 +94,7 @@ def test_backfilled_and_live_windows_are_the_truth(spark: Any, tmp_path: Path) -
             assert {one.origin for one in results} == {"backfill", "live"}
             assert [tuple(row) for one in results for row in one.rows] == wanted[name]
         replay.check_minutes([tuple(row) for one in found["minutes"] for row in one.rows])
-        until(lambda: collector.has(max(one.id for one in found["minutes"])), 30.0, "all results were in the stream")
+        until(lambda: collector.has(max(one.id for one in found["minutes"])), PATIENCE_S, "all results were in the stream")
         collector.close()
         collector.check()
         assert collector.rows() == wanted["minutes"]
@@ -101,9 +102,9 @@ def test_backfilled_and_live_windows_are_the_truth(spark: Any, tmp_path: Path) -
 
 def write(replay: Replay, jobs: dict[str, Job]) -> None:
     """What was not cut off."""
-    until(lambda: all(job.show()["coverage"]["agents"] == AGENTS for job in jobs.values()), 30.0, "agents in the jobs")
+    until(lambda: all(job.show()["coverage"]["agents"] == AGENTS for job in jobs.values()), PATIENCE_S, "agents in the jobs")
     replay.begin()
-    until(lambda: all(job.show()["coverage"]["lines"] >= AGENTS for job in jobs.values()), 30.0, "first lines")
+    until(lambda: all(job.show()["coverage"]["lines"] >= AGENTS for job in jobs.values()), PATIENCE_S, "first lines")
     may_pass = threading.Event()
     may_pass.set()
     replay.write(WRITE_S, may_pass)

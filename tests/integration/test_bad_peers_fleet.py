@@ -13,6 +13,7 @@ from pathlib import Path
 from elfstream.client_sync import Client, Job
 from tests.integration.bad_peers import BOMB_BYTES, BadPeers, token_file
 from tests.integration.fleet_processes import Fleet, NodeProcess, is_ready, until
+from tests.patience import PATIENCE_S
 
 TOKEN = "a-token-that-strangers-lack"
 SQL = "SELECT window(time, '1 second') AS w, path, count(*) AS n FROM access GROUP BY w, path"
@@ -29,6 +30,11 @@ def _metrics(node: NodeProcess) -> str:
 def _links(node: NodeProcess) -> int:
     found = re.search(r"^elfstream_peers (\d+)", _metrics(node), re.MULTILINE)
     return int(found[1]) if found else 0
+
+
+def _wait_linked(fleet: Fleet, node: NodeProcess) -> None:
+    """Until it has a link with each other node, and with nobody else."""
+    until(lambda: _links(node) == len(fleet.nodes) - 1, PATIENCE_S, "links with the others alone")
 
 
 def _refusals(node: NodeProcess) -> Counter[str]:
@@ -81,13 +87,13 @@ def _results_during(fleet: Fleet, job: Job, attack: Callable[[], None]) -> None:
     """Whatever `attack` does, the drained job has each line that was written meanwhile once."""
     writer = _Writer(fleet)
     try:
-        until(lambda: job.show()["coverage"]["lines"] > 0, 30.0, "first lines")
+        until(lambda: job.show()["coverage"]["lines"] > 0, PATIENCE_S, "first lines")
         attack()
     finally:
         writer.close()
     fleet.check()
     job.stop(drain=True)
-    until(lambda: job.show()["state"] == "stopped", 60.0, "the end of the job")
+    until(lambda: job.show()["state"] == "stopped", PATIENCE_S, "the end of the job")
     found = Counter[str]()
     for result in job.results():
         assert result.status == "final"
@@ -99,9 +105,7 @@ def _results_during(fleet: Fleet, job: Job, attack: Callable[[], None]) -> None:
 def test_bad_peers_are_refused_and_counted_and_change_no_result(tmp_path: Path) -> None:
     with (fleet := _fleet(tmp_path, 2, 1)), fleet.client() as client:
         job = _submitted(client, "paths")
-        leader = fleet.led_by("paths")
-        assert leader is not None
-        _results_during(fleet, job, lambda: _attack(leader))
+        _results_during(fleet, job, lambda: _attack(fleet, fleet.leader("paths")))
 
 
 def test_who_sends_more_than_it_was_granted_loses_its_link_and_others_notice_nothing(tmp_path: Path) -> None:
@@ -111,36 +115,36 @@ def test_who_sends_more_than_it_was_granted_loses_its_link_and_others_notice_not
     weak.add_to_file("[limits]\ncpu_max_cores = 0.1\n")
 
     def attack() -> None:
-        linked, peers = _links(weak), BadPeers(weak, TOKEN)
-        assert peers.over_credit()
-        until(lambda: _refusals(weak)["credit"] == 1, 10.0, "the count")
-        until(lambda: _links(weak) == linked, 10.0, "its other links")
+        _wait_linked(fleet, weak)
+        assert BadPeers(weak, TOKEN).over_credit()
+        until(lambda: _refusals(weak)["credit"] == 1, PATIENCE_S, "the count")
+        _wait_linked(fleet, weak)
         assert "credit: it sends more than it was granted" in weak.said.read_text()
         assert is_ready(weak.url)
 
     with fleet, fleet.client() as client:
         names = (f"paths{number}" for number in range(20))
-        job = next(job for job in (_submitted(client, name) for name in names) if fleet.led_by(job.name) is not weak)
+        job = next(job for job in (_submitted(client, name) for name in names) if fleet.leader(job.name) is not weak)
         _results_during(fleet, job, attack)
 
 
-def _attack(node: NodeProcess) -> None:
+def _attack(fleet: Fleet, node: NodeProcess) -> None:
     peers = BadPeers(node, TOKEN)
     before_bytes, before = node.resident_bytes(), _refusals(node)
     for reason, said in peers.refused().items():
         assert said.startswith(f"{reason}: "), (reason, said)
         before[reason] += 1
     before.update(peers.frames().values())
-    until(lambda: _refusals(node) >= before, 10.0, f"counts of {before}")
+    until(lambda: _refusals(node) >= before, PATIENCE_S, f"counts of {before}")
     ended = peers.fuzz(40)
     assert ended > 30
     assert peers.bomb_over_http() == 413
     peers.flood()
-    linked = _links(node)
+    _wait_linked(fleet, node)
     with peers.deaf():
         # Its answers fit into what the system buffers: nothing that is written to it ever waits here.
-        until(lambda: _links(node) > linked, 10.0, "a link with who reads nothing")
-        until(lambda: _links(node) == linked, 60.0, "who reads nothing is put out", every_s=0.5)
+        until(lambda: _links(node) == len(fleet.nodes), PATIENCE_S, "a link with who reads nothing")
+        _wait_linked(fleet, node)
         assert _refusals(node)["slow"] == before["slow"] + 1
     assert _refusals(node)["garbage"] >= before["garbage"] + ended
     grown = node.resident_bytes() - before_bytes

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import threading
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,12 +25,13 @@ from elfstream.fleet_session import FleetError
 from elfstream.remote_results import window_result
 from job.types import ARRAY, BIGINT, BOOLEAN, DOUBLE, NULL, STRING, TIMESTAMP, WINDOW, decimal, type_of
 from master.api_options import ApiOptions
-from master.asking import retry_after_s
+from master.asking import Tries, retry_after_s
 from master.event_stream import EventParser
 from master.problems import KINDS, Problem
 from master.requests import RecoverJob, SubmitJob
 from srt.ids import job_key
 from tests.memory_fleet import SQL, Client, Running, with_fleet
+from tests.patience import PATIENCE_S
 
 QUICK = ApiOptions(heartbeat_s=0.05)
 OTHER_SQL = "SELECT status, count(*) AS n FROM access WHERE status >= :least GROUP BY status"
@@ -185,7 +188,11 @@ def test_watching_from_now_on_and_what_was_lost() -> None:
     with_fleet(main, options=QUICK)
 
 
-def test_patience_ends() -> None:
+def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Patience is measured in looks at the clock: on a busy machine one request may take longer than all of it."""
+    looks = itertools.count()
+    monkeypatch.setattr("elfstream.client.Tries", partial(Tries, clock=lambda: next(looks) / 100))
+
     async def main(client: Client) -> None:
         client.fleet.leaderless = True
         async with connect_async(client.running.url(), patience_s=0.3) as fleet:
@@ -255,13 +262,13 @@ def test_submit_waits_longer_than_its_client_is_patient() -> None:
             client.fleet.leaderless = False
 
         async with connect_async(client.running.url(), patience_s=0.0) as fleet:
-            await asyncio.gather(taken_up(fleet, fleet.job("hot"), 30.0), take_over(len(node.asked) + 3))
+            await asyncio.gather(taken_up(fleet, fleet.job("hot"), PATIENCE_S), take_over(len(node.asked) + 3))
             client.fleet.leaderless = True
             with pytest.raises(FleetError, match=r"hot is not known to be taken up: no node is known .* after 0\.1 s"):
                 await taken_up(fleet, fleet.job("hot"), 0.1)
             client.fleet.leaderless = False
             with pytest.raises(elf.ApiError, match="no such job"):
-                await taken_up(fleet, fleet.job("none"), 30.0)
+                await taken_up(fleet, fleet.job("none"), PATIENCE_S)
 
     with_fleet(main)
 
@@ -286,7 +293,7 @@ def test_submit_waits_for_whatever_passes(kind: str) -> None:
     async def main(client: Client) -> None:
         await client.submit()
         async with connect_async(client.running.url(), patience_s=0.0) as fleet:
-            await taken_up(fleet, fleet.job("hot"), 30.0)
+            await taken_up(fleet, fleet.job("hot"), PATIENCE_S)
         assert refusing == 0
 
     with_fleet(main, running=Passing)
@@ -483,9 +490,9 @@ def test_closing_a_client_ends_a_watcher_in_another_thread() -> None:
 
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
-        waits.wait(10)
+        assert waits.wait(PATIENCE_S)
         fleet.close()
-        watcher.join(10)
+        watcher.join(PATIENCE_S)
         assert not watcher.is_alive()
         with pytest.raises(CancelledError):
             job.show()

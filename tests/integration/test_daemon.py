@@ -21,9 +21,9 @@ import pytest
 import elfstream as elf
 from elfstream.metrics import METRICS, PREFIX
 from tests.integration.fleet_processes import Fleet, free_port, is_ready, until
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
-WAIT_S = 40.0
 BEGAN_S = int(time.time()) - 60
 SETTINGS = {"since": "1d", "idle": "1s", "delay": "0s"}
 """A run of all tests may reach these many minutes after it read this file."""
@@ -47,7 +47,7 @@ def config(folder: Path, port: int, *sources: str) -> Path:
 
 def run_node(file: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "elfstream", "node", "-c", str(file)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=WAIT_S)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
 
 
 def test_a_wrong_configuration_is_told_with_its_line(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def node(tmp_path: Path) -> Iterator[tuple[Path, int, subprocess.Popen[bytes]]]:
         command = [sys.executable, "-m", "elfstream", "node", "-c", str(file)]
         process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
     try:
-        until(lambda: is_ready(f"http://127.0.0.1:{port}"), WAIT_S, "the node")
+        until(lambda: is_ready(f"http://127.0.0.1:{port}"), PATIENCE_S, "the node")
         yield tmp_path, port, process
     finally:
         process.kill()
@@ -85,7 +85,7 @@ def node(tmp_path: Path) -> Iterator[tuple[Path, int, subprocess.Popen[bytes]]]:
 
 
 def metrics(port: int) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
         return str(answer.read(), "utf-8")
 
 
@@ -99,29 +99,29 @@ def test_sources_are_reloaded_while_it_runs_and_keep_their_place(
     folder, port, process = node
     sql = "SELECT window(time, '1 second') AS w, count(*) AS hits FROM {} GROUP BY w"
     with elf.connect(f"http://127.0.0.1:{port}") as client:
-        until(lambda: len(client.sources()) == 1, WAIT_S, "the first source")
+        until(lambda: len(client.sources()) == 1, PATIENCE_S, "the first source")
         log = folder / "access" / "access.log"
         log.write_text(line(1))
         client.submit("first", sql.format("access"), settings=SETTINGS)
         with log.open("a") as file:
             file.write(line(3))
-        until(lambda: finals(client, "first") == [(1,), (1,)], WAIT_S, "the windows of the first lines")
+        until(lambda: finals(client, "first") == [(1,), (1,)], PATIENCE_S, "the windows of the first lines")
         config(folder, port, "access", "shop")
         process.send_signal(signal.SIGHUP)
-        until(lambda: len(client.sources()) == 2, WAIT_S, "the second source")
+        until(lambda: len(client.sources()) == 2, PATIENCE_S, "the second source")
         with log.open("a") as file:
             file.write(line(5) * 2)
         (folder / "shop" / "access.log").write_text(line(7) * 3)
         client.submit("second", sql.format("shop"), settings=SETTINGS)
-        until(lambda: finals(client, "second") == [(3,)], WAIT_S, "the window of the new source")
-        until(lambda: 'elfstream_job_agents{job="second"} 1' in metrics(port), WAIT_S, "figures of the jobs")
+        until(lambda: finals(client, "second") == [(3,)], PATIENCE_S, "the window of the new source")
+        until(lambda: 'elfstream_job_agents{job="second"} 1' in metrics(port), PATIENCE_S, "figures of the jobs")
         text = metrics(port)
         assert "\nelfstream_jobs_led 2\n" in text
         missing = {one.name for one in METRICS if f"# TYPE {PREFIX}{one.name} " not in text}
         assert missing <= {"memory_max_bytes", "spill_max_bytes"}  # limits that are not set
-        until(lambda: finals(client, "first") == [(1,), (1,), (2,)], WAIT_S, "the old source going on")
+        until(lambda: finals(client, "first") == [(1,), (1,), (2,)], PATIENCE_S, "the old source going on")
     process.terminate()
-    assert process.wait(WAIT_S) == 0
+    assert process.wait(PATIENCE_S) == 0
     assert "stopped" in (folder / "log").read_text()
 
 
@@ -129,7 +129,7 @@ def test_a_broken_configuration_is_not_reloaded(node: tuple[Path, int, subproces
     folder, port, process = node
     (folder / "node.toml").write_text("[node\n")
     process.send_signal(signal.SIGHUP)
-    until(lambda: "the old one stays" in (folder / "log").read_text(), WAIT_S, "the complaint")
+    until(lambda: "the old one stays" in (folder / "log").read_text(), PATIENCE_S, "the complaint")
     assert is_ready(f"http://127.0.0.1:{port}")
 
 
@@ -143,7 +143,7 @@ def test_a_node_stops_at_once_though_others_have_links_to_it(tmp_path: Path) -> 
 def reload(port: int) -> tuple[int, dict[str, Any]]:
     request = urllib.request.Request(f"http://127.0.0.1:{port}/-/reload", method="POST")
     try:
-        with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as refused:
         return refused.code, json.load(refused)
@@ -160,7 +160,7 @@ def test_a_reload_over_http_says_what_it_changed(node: tuple[Path, int, subproce
     assert done["changed"] == ["node.log_level", "node.log_format", "sources.shop"]
     assert done["restart"] == ["node.fleet"]
     with elf.connect(f"http://127.0.0.1:{port}") as client:
-        until(lambda: len(client.sources()) == 2, WAIT_S, "the second source")
+        until(lambda: len(client.sources()) == 2, PATIENCE_S, "the second source")
     file.write_text(text.replace("[node]\n", '[node]\nlog_levle = "info"\n'))
     status, refused = reload(port)
     assert status == 422
@@ -170,10 +170,11 @@ def test_a_reload_over_http_says_what_it_changed(node: tuple[Path, int, subproce
     ]  # fmt: skip
     assert "log_level" in refused["errors"][0]["advice"]
     said = (folder / "log").read_text().splitlines()
-    assert json.loads(said[-1])["event"] == "the configuration was not reloaded; the old one stays"
+    events = [json.loads(one)["event"] for one in said if one.startswith("{")]  # others may come on a busy machine
+    assert "the configuration was not reloaded; the old one stays" in events
     assert not any('"reloaded"' in one for one in said)  # it tells warnings alone by then
     process.terminate()
-    assert process.wait(WAIT_S) == 0
+    assert process.wait(PATIENCE_S) == 0
 
 
 def test_a_node_is_gone_when_its_time_to_drain_is_over(node: tuple[Path, int, subprocess.Popen[bytes]]) -> None:
@@ -182,7 +183,7 @@ def test_a_node_is_gone_when_its_time_to_drain_is_over(node: tuple[Path, int, su
         file.write('[limits]\ndrain_max = "50ms"\n')
     assert reload(port)[1]["changed"] == ["limits.drain_max"]
     process.terminate()
-    assert process.wait(WAIT_S) == 0
+    assert process.wait(PATIENCE_S) == 0
     assert "not stopped within limits.drain_max" in (folder / "log").read_text()
 
 
@@ -200,7 +201,8 @@ Notifier.ready = ready
 file = {str(config(tmp_path, free_port(random.Random())))!r}
 raise SystemExit(Daemon(file, load(file)).run())
 """
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     kept, looked_at = map(int, done.stdout.split())
     assert kept > 20 * looked_at
 

@@ -20,6 +20,7 @@ import pytest
 from agent.errors import InputError
 from elfstream.demo.playing import Webservers
 from tests.integration.fleet_processes import until
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = [sys.executable, "-m", "elfstream", "demo", "--rate", "3000", "--seconds", "4"]
@@ -96,7 +97,7 @@ def test_nothing_goes_on_when_the_demo_is_killed(tmp_path: Path) -> None:
             assert line, "it ended"
         assert len(_running(folder)) == 6  # the demo, its webservers, four nodes
         demo.kill()
-    until(lambda: not _running(folder), 30.0, "the end of all processes of the demo")
+    until(lambda: not _running(folder), PATIENCE_S, "the end of all processes of the demo")
 
 
 def test_webservers_that_fail_say_why(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[2]
 SQL = """SELECT window(time, '10 seconds') AS w, path, count(*) AS n FROM access
          GROUP BY window(time, '10 seconds'), path"""
@@ -100,7 +102,7 @@ def test_only_new_lines_by_default(tmp_path: Path) -> None:
 
 def wait_for_open(child: subprocess.Popen[str], log: Path) -> None:
     """Until the child holds the log open, asked every hundredth of a second."""
-    for _ in range(2000):
+    for _ in range(round(PATIENCE_S / 0.01)):
         assert child.poll() is None
         if str(log) in held_open(child.pid):
             return

@@ -18,27 +18,27 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_follow import ROOT, SQL, counts, follow, lines, published, wait_for_open
+from tests.patience import PATIENCE_S
 
 COMMAND = [sys.executable, "-m", "elfstream", "query", "--follow", SQL]
 
 
-def waiting_bytes(child: subprocess.Popen[str]) -> int:
-    """What lies in the pipe and was not read."""
-    assert child.stdout is not None
-    size = fcntl.ioctl(child.stdout.fileno(), termios.FIONREAD, b"\0" * 4)
-    return int(struct.unpack("i", size)[0])
-
-
-def wait_until_stuck(child: subprocess.Popen[str]) -> None:
-    """Until the child sleeps behind a pipe that stays full, asked every twentieth of a second."""
-    before = -1
-    for _ in range(600):
-        now = waiting_bytes(child)
-        if now > 60_000 and now == before:
-            return
-        before = now
+def wait_until_blocked(process: int, fd: int, number: int | None = None) -> None:
+    """Until a process sleeps in write(2) to this descriptor, with that signal, if any, heard; asked every twentieth of a
+    second. Python's handler of a signal runs before it writes on."""
+    for _ in range(round(PATIENCE_S / 0.05)):
+        if number is None or not is_pending(process, number):
+            call, *arguments = (Path(f"/proc/{process}/syscall").read_text() + " 0x0").split()
+            if call in ("1", "64") and int(arguments[0], 16) == fd:  # write(2) of x86-64 and aarch64
+                return
         signal.sigtimedwait([], 0.05)
-    pytest.fail("the pipe did not fill")
+    pytest.fail(f"the child does not wait at its descriptor {fd}")
+
+
+def is_pending(process: int, number: int) -> bool:
+    """Whether a signal was sent to a process and not taken yet."""
+    masks = re.findall(r"^(?:Sig|Shd)Pnd:\t(\w+)", Path(f"/proc/{process}/status").read_text(), re.MULTILINE)
+    return any(int(mask, 16) >> (number - 1) & 1 for mask in masks)
 
 
 def resident_bytes(process: int) -> int:
@@ -51,12 +51,12 @@ def test_a_slow_reader_misses_nothing_and_costs_no_memory(tmp_path: Path) -> Non
     log.write_bytes(lines(0, 10_000))
     with follow(log, "--since", "beginning", "--delay", "0s") as child:
         try:
-            wait_until_stuck(child)
+            wait_until_blocked(child.pid, 1)
             before = resident_bytes(child.pid)
             with open(log, "ab") as writer:
                 for start in range(10_000, 100_000, 10_000):
                     writer.write(lines(start, start + 10_000))
-            wait_until_stuck(child)
+            wait_until_blocked(child.pid, 1)
             assert resident_bytes(child.pid) < before + (4 << 20)
             assert child.stdout is not None
             windows = [published(child) for _ in range(9_999)]
@@ -74,7 +74,7 @@ def test_a_stop_behind_a_full_pipe_waits_for_the_reader(tmp_path: Path) -> None:
     log.write_bytes(lines(0, 10_000))
     with follow(log, "--since", "beginning", "--delay", "0s") as child:
         try:
-            wait_until_stuck(child)
+            wait_until_blocked(child.pid, 1)
             child.send_signal(signal.SIGTERM)
             told, errors = child.communicate()
         finally:
@@ -90,14 +90,12 @@ def test_the_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
     log.write_bytes(lines(0, 10_000))
     with follow(log, "--since", "beginning", "--delay", "0s") as child:
         try:
-            wait_until_stuck(child)
+            wait_until_blocked(child.pid, 1)
             child.send_signal(signal.SIGINT)
-            signal.sigtimedwait([], 0.2)  # two signals at once are one
+            wait_until_blocked(child.pid, 1, signal.SIGINT)  # two signals at once are one
             child.send_signal(signal.SIGINT)
-            reader = threading.Timer(0.5, child.stdout.read if child.stdout else None)  # frees what is buffered
-            reader.start()
-            code = child.wait(timeout=60)
-            reader.join()
+            child.communicate()  # frees what is buffered; the signal comes before
+            code = child.returncode
         finally:
             child.kill()
     assert code == 130
@@ -111,7 +109,7 @@ def test_it_ends_when_its_reader_is_gone_though_the_log_is_quiet(tmp_path: Path)
             published(child)
             assert child.stdout is not None
             child.stdout.close()
-            assert child.wait(timeout=60) == 0
+            assert child.wait(timeout=PATIENCE_S) == 0
             assert child.stderr is not None
             assert child.stderr.read() == ""
         finally:
@@ -264,7 +262,7 @@ def test_options_for_logs_that_grow_are_refused(option: str) -> None:
 
 def test_a_folder_is_not_waited_for(tmp_path: Path) -> None:
     command = [*COMMAND, str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert (done.returncode, done.stdout) == (1, "")
     assert f"{tmp_path}: is a folder; name its files" in done.stderr
 
@@ -299,10 +297,10 @@ def test_a_log_that_comes_while_it_is_waited_for_is_new(tmp_path: Path, options:
     os.set_blocking(reader, True)
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=writer, text=True) as child:
         os.close(writer)
-        too_long = threading.Timer(60, child.kill)
+        too_long = threading.Timer(PATIENCE_S, child.kill)
         too_long.start()
         try:
-            wait_until_blocked(child.pid)
+            wait_until_blocked(child.pid, 2)
             log.write_bytes(lines(0, 15))
             while filled > 0:
                 filled -= len(os.read(reader, filled))
@@ -311,13 +309,3 @@ def test_a_log_that_comes_while_it_is_waited_for_is_new(tmp_path: Path, options:
             too_long.cancel()
             child.kill()
             os.close(reader)
-
-
-def wait_until_blocked(process: int) -> None:
-    """Until a process sleeps in write(2) to its standard error."""
-    for _ in range(600):
-        number, *arguments = (Path(f"/proc/{process}/syscall").read_text() + " 0x0").split()
-        if number in ("1", "64") and int(arguments[0], 16) == 2:  # write(2) of x86-64 and aarch64
-            return
-        signal.sigtimedwait([], 0.05)
-    pytest.fail("the child does not wait at its note")

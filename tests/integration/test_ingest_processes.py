@@ -11,6 +11,7 @@ import elfstream as elf
 from elfstream.backfilled import REQUEST_WINDOWS
 from master.job_documents import time_text
 from tests.integration.fleet_processes import Fleet, until
+from tests.patience import PATIENCE_S
 
 SQL = "SELECT window(time, '10 seconds') AS w, path, count(*) AS n FROM access GROUP BY w, path"
 WINDOWS = 3 * REQUEST_WINDOWS
@@ -39,7 +40,7 @@ def test_windows_survive_the_node_that_took_them(tmp_path: Path) -> None:
         scope = job.backfill_scope()
         half = [given(scope, number, 1) for number in range(WINDOWS // 2)]
         assert job.put_windows(half)["stored"] == WINDOWS // 2
-        leader = until_led(fleet)
+        leader = fleet.leader("hot")
         told: dict[str, int] = {}
 
         def send() -> None:
@@ -49,7 +50,7 @@ def test_windows_survive_the_node_that_took_them(tmp_path: Path) -> None:
         sender = threading.Thread(target=send)
         sender.start()
         leader.kill()
-        sender.join(60.0)
+        sender.join(PATIENCE_S)
         assert sum(told.values()) == WINDOWS, "each window was answered for"
         assert seen(job, scope.end)[-3:] == [(2, 2)] * 3
         line = {"window": given(scope, 5, 0)["window"], "revision": 1, "rows": [[7]], "lines": 0,
@@ -61,15 +62,9 @@ def test_windows_survive_the_node_that_took_them(tmp_path: Path) -> None:
         for node in fleet.nodes.values():
             node.start()
         fleet.wait_ready()
-        until(lambda: fleet.led_by("hot") is not None and fleet.led_by("both") is not None, 30.0, "jobs are led again")
-        until(lambda: len(seen(job, scope.end)) == WINDOWS, 30.0, "all windows are there")
+        for name in ("hot", "both"):
+            fleet.leader(name)
+        until(lambda: len(seen(job, scope.end)) == WINDOWS, PATIENCE_S, "all windows are there")
         assert [hits for hits, _ in seen(job, scope.end)] == [2] * WINDOWS
         assert [result.rows[0].n for result in derived.results()] == [7]
         assert job.put_windows(half[:1]) == {"stored": 0, "same": 0, "replaced": 1}
-
-
-def until_led(fleet: Fleet) -> Any:
-    until(lambda: fleet.led_by("hot") is not None, 20.0, "the job is led")
-    node = fleet.led_by("hot")
-    assert node is not None
-    return node

@@ -31,6 +31,7 @@ from master.window_values import Window
 from srt.ids import job_key
 from tests.integration.fleet_processes import ROOT
 from tests.memory_fleet import EPOCH_US, Client, with_fleet
+from tests.patience import PATIENCE_S
 
 QUICK = ApiOptions(heartbeat_s=0.05)
 COLUMNS = [("path", "STRING"), ("hour", "BIGINT"), ("d", "DECIMAL(10,2)"), ("a", "ARRAY<DOUBLE>")]
@@ -184,7 +185,7 @@ def test_whatever_the_disk_takes_its_time_for_the_loop_goes_on(
             def _held(self, step: str) -> None:
                 if step == held_at and is_running and not goes_on.is_set():
                     loop.call_soon_threadsafe(answer)
-                    assert goes_on.wait(5), "the loop waits for the disk"
+                    assert goes_on.wait(PATIENCE_S), "the loop waits for the disk"
 
             @contextmanager
             def create(self, path: Path) -> Iterator[BinaryIO]:
@@ -244,15 +245,25 @@ async def command(client: Client, folder: Path, *more: str) -> asyncio.subproces
 def test_a_killed_process_and_the_next_one(tmp_path: Path) -> None:
     async def main(client: Client) -> None:
         await client.submit()
-        for number in range(200):
-            publish(client, number * 10, 1)
-        for number in range(0, 200, 7):
-            publish(client, number * 10, 2)
+        published = 0
+
+        def publish_to(number: int) -> None:
+            nonlocal published
+            for one in range(published, number):
+                for edition in (1, 2) if one % 7 == 0 else (1,):
+                    publish(client, one * 10, edition)
+            published = number
+
+        publish_to(20)
         first = await command(client, tmp_path)
-        while len(list(tmp_path.glob("date=*/hour=*/*.parquet"))) < 30:
+        while (files := len(list(tmp_path.glob("date=*/hour=*/*.parquet")))) < 30:
+            # Little at a time: however long this process waits for its turn, that one is not through with all.
+            publish_to(max(published, files + 10))
             await asyncio.sleep(0.005)
+        publish_to(100)
         first.send_signal(signal.SIGKILL)
         await first.wait()
+        publish_to(200)
         killed = seen(tmp_path)
         assert 25 < len(killed) == len(dict(killed)) < 200
         second = await command(client, tmp_path, "--once", "--compact-after", "0s")

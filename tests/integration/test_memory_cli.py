@@ -19,6 +19,7 @@ from cbt.spill import Extent, SpillFile
 from elfstream.cli import main
 from elfstream.report import summary
 from job.sizes import size_bytes
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 PATHS = 60_000
@@ -172,7 +173,7 @@ def test_a_reader_that_has_had_enough(log: str, output: str) -> None:
 def test_a_reader_of_a_followed_query_that_has_had_enough(log: str) -> None:
     sql = "SELECT window(time, '1 second') AS w, count(*) AS n FROM access GROUP BY w"
     follow = f'--follow --since beginning --idle 0s --delay 0s --emit 10ms -o json "{sql}" {log}'
-    command = f"timeout 60 {sys.executable} -m elfstream query {follow} | true; exit ${{PIPESTATUS[0]}}"
+    command = f"timeout {PATIENCE_S:.0f} {sys.executable} -m elfstream query {follow} | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import shutil
 import socket
 import subprocess
@@ -16,9 +17,10 @@ import pytest
 
 from elfstream.demo.fleet import Node
 from tests.browser import CONTROL, Browser, Tab, chromium
+from tests.integration.fleet_processes import free_port
+from tests.patience import PATIENCE_S
 
 PAGE = Path(__file__).resolve().parents[2] / "master" / "page"
-START_S = 60.0
 WRITE_S = 0.1
 WINDOW = "window(time, '1 second')"
 SQL = f"SELECT {WINDOW} AS w, path, count(*) AS hits FROM access GROUP BY {WINDOW}, path"
@@ -41,13 +43,11 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str
     logs = tmp_path / "logs"
     logs.mkdir()
     with ExitStack() as stack:
-        ports = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-        numbers = [port.getsockname()[1] for port in ports]
-        for port in ports:
-            port.close()
+        rng = random.Random()
+        numbers = [free_port(rng) for _ in range(2)]
         ready = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
         ready.bind(str(tmp_path / "ready"))
-        ready.settimeout(START_S)
+        ready.settimeout(PATIENCE_S)
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "ready"))
         nodes = [
             Node(tmp_path, "worker1", numbers[0], None, None),

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from elfstream.cli import main
 from tests.integration.fleet_processes import Fleet, until
+from tests.patience import PATIENCE_S
 
 HITS = "SELECT path, count(*) AS n FROM access GROUP BY path"
 LINE = '203.0.113.9 - - [{:%d/%b/%Y:%H:%M:%S +0000}] "GET /{} HTTP/1.1" 200 1 "-" "-"\n'
@@ -28,7 +29,7 @@ def test_an_agent_whose_log_is_read_from_its_end_takes_part_without_a_line(tmp_p
         return done.stdout
 
     with fleet:
-        said = printed("job", "submit", "hits", HITS, "--set", "emit=100ms", "--wait", "--wait-max", "60s")
+        said = printed("job", "submit", "hits", HITS, "--set", "emit=100ms", "--wait", "--wait-max", "5m")
         assert said == "hits: running, revision 1, 2 agents\n"
         shown = json.loads(printed("job", "show", "hits", "-o", "json"))
         assert (shown["coverage"]["missing"], shown["coverage"]["lines"]) == ([], 0)
@@ -39,4 +40,4 @@ def test_an_agent_whose_log_is_read_from_its_end_takes_part_without_a_line(tmp_p
             results = json.loads(printed("job", "results", "hits", "-o", "json"))
             return bool(results) and results[-1]["rows"] == [{"path": "/new", "n": 1}]
 
-        until(counted, 60.0, "the line that was written after is in the result")
+        until(counted, PATIENCE_S, "the line that was written after is in the result")

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -29,7 +31,7 @@ sys.argv = ["elfstream", "query", "SELECT count(*) FROM access", {str(tmp_path /
 runpy.run_module("elfstream", run_name="__main__")
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_S
     )
     assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "now\n", "")
 
@@ -47,6 +49,6 @@ sys.argv = ["elfstream", "version"]
 runpy.run_module("elfstream", run_name="__main__")
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_S
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -23,8 +23,11 @@ from agent.tail import check
 from agent.tail_events import Deliver, FileKey, Gap, Rotated, Trouble
 from agent.tail_logs import Position
 from agent.tail_options import TailOptions
+from tests.patience import PATIENCE_S
 
 OPTIONS = TailOptions(read_from="beginning", drain_s=1.0, lost_wait_s=2.0, settle_s=0.5)
+BESIDE_OTHERS = replace(OPTIONS, lost_wait_s=PATIENCE_S)
+"""Of processes that may wait for their turn: gzip, for one, while it packs what has no other name."""
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,
     "zst": zstandard.compress,
@@ -439,7 +442,7 @@ for number in range(count):
 
 def test_a_writer_in_another_process(tmp_path: Path, log: Path) -> None:
     count = 3000
-    with Follower([tmp_path / "access.log*"], OPTIONS) as follower:
+    with Follower([tmp_path / "access.log*"], BESIDE_OTHERS) as follower:
         lines: Counter[bytes] = Counter()
         writer = subprocess.Popen([sys.executable, "-c", WRITER, str(log), str(count)])
         for _ in range(100_000):
@@ -513,7 +516,7 @@ def test_copytruncate_outside_the_patterns_counts_what_was_seen_and_not_read(tmp
 
 def _rotate(folder: Path, check: bool = True) -> None:
     command = [str(shutil.which("logrotate")), "-f", "-s", str(folder / "state"), str(folder / "logrotate.conf")]
-    subprocess.run(command, check=check, timeout=60)
+    subprocess.run(command, check=check, timeout=PATIENCE_S)
 
 
 LINES = """
@@ -538,7 +541,7 @@ def test_logrotate_under_a_writer(how: str, tmp_path: Path, log: Path) -> None:
     count, lines = 2000, Counter[bytes]()
     command = [sys.executable, "-c", LINES, str(log), str(count)]
     with (
-        Follower([tmp_path / "access.log*"], OPTIONS) as follower,
+        Follower([tmp_path / "access.log*"], BESIDE_OTHERS) as follower,
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer,
     ):
         assert writer.stdout is not None

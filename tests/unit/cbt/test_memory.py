@@ -18,6 +18,7 @@ from cbt.options import BudgetOptions, Options
 from cbt.tree import Tree
 from cython_ext.column import Column
 from job.types import Kind
+from tests.patience import PATIENCE_S
 
 
 def counted(tree: Tree, names: list[str]) -> None:
@@ -105,7 +106,7 @@ def test_threads_merge_trees_into_each_other() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE_S)
         assert not thread.is_alive(), "the threads wait for each other"
     for tree in trees:
         assert len(set(counts(tree).values())) == 1
@@ -134,7 +135,7 @@ def test_threads_make_trees_while_others_ask_them_to_give_way() -> None:
     finally:
         stop.set()
         sys.setswitchinterval(interval)
-        thread.join(60)
+        thread.join(PATIENCE_S)
 
 
 def test_a_small_tree_gives_its_table_away() -> None:

@@ -25,6 +25,7 @@ from elfstream.check.logs import check_source
 from elfstream.cli import main
 from elfstream.config import Address, LimitsConfig, NodeConfig, SecurityConfig, SourceConfig, load
 from master.api_guard import NODE_HEADER
+from tests.patience import PATIENCE_S
 
 GOOD = '203.0.113.9 - - [28/Nov/2025:20:00:01 +0100] "GET /a HTTP/1.1" 200 100 "-" "curl/8.5.0"\n'
 WITH_HOST = f"shop.example:443 {GOOD}"
@@ -326,7 +327,7 @@ def test_who_reaches_whom(tmp_path: Path) -> None:
 
 def test_a_silent_name_server_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     released = threading.Event()
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: released.wait(20))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: released.wait(PATIENCE_S))
     assert network.unresolved(["a", "b"], within_s=0.05) == dict.fromkeys("ab", "no answer within 0.05 s")
     released.set()
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from elfstream.demo.shop import endpoint
 from elfstream.demo.traffic import KINDS, TICK_S, Traffic, shares
 from elfstream.demo.webservers import DECODER, ROTATIONS, SERVERS, Happened, Play, Second, Told
+from tests.patience import PATIENCE_S
 
 LINE = re.compile(
     r'(?P<address>\S+) - - \[(?P<stamp>[^]]+)\] "(?P<request>[^"]*)" '
@@ -99,7 +100,7 @@ def test_the_rate_is_kept_over_a_play() -> None:
 def test_they_end_when_nobody_listens_any_more(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "elfstream.demo.webservers", str(tmp_path), "1", "500", "60", "keep"]
     root = Path(__file__).resolve().parents[3]
-    done = subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=60)
+    done = subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=PATIENCE_S)
     told = [DECODER.decode(line) for line in done.stdout.splitlines()]
     lines = sum(one.lines for one in told if isinstance(one, Second))
     assert lines == sum(text.count("\n") for text in written(tmp_path).values()) > 0

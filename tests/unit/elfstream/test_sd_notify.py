@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from elfstream.sd_notify import Notifier
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
 def manager(tmp_path: Path) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as one:
         one.bind(str(tmp_path / "notify"))
-        one.settimeout(5)
+        one.settimeout(PATIENCE_S)
         yield one
 
 
@@ -41,7 +42,7 @@ def test_what_is_told(manager: socket.socket) -> None:
 def test_an_abstract_address() -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as one:
         one.bind("\0elfstream-test-notify")
-        one.settimeout(5)
+        one.settimeout(PATIENCE_S)
         assert Notifier("@elfstream-test-notify").ready()
         assert one.recv(100) == b"READY=1"
 

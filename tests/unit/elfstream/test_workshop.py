@@ -7,8 +7,7 @@ import threading
 from typing import Any
 
 from elfstream.workshop import Workshop
-
-WAIT_S = 20.0
+from tests.patience import PATIENCE_S
 
 
 def test_short_work_does_not_wait_for_long_work() -> None:
@@ -16,15 +15,15 @@ def test_short_work_does_not_wait_for_long_work() -> None:
     workshop = Workshop(told.put, told.put)
 
     def long() -> str:
-        assert held.wait(WAIT_S)
+        assert held.wait(PATIENCE_S)
         return "long"
 
     workshop.give(long, is_long=True)
     workshop.give(lambda: "longer", is_long=True)
     workshop.give(lambda: "short")
-    assert told.get(timeout=WAIT_S / 2) == "short"
+    assert told.get(timeout=PATIENCE_S) == "short"
     held.set()
-    assert [told.get(timeout=WAIT_S) for _ in range(2)] == ["long", "longer"]
+    assert [told.get(timeout=PATIENCE_S) for _ in range(2)] == ["long", "longer"]
     workshop.close()
 
 
@@ -32,7 +31,7 @@ def test_what_work_raises_is_told() -> None:
     told, problems = queue.SimpleQueue[Any](), queue.SimpleQueue[BaseException]()
     workshop = Workshop(told.put, problems.put)
     workshop.give(lambda: 1 // 0)
-    assert isinstance(problems.get(timeout=WAIT_S), ZeroDivisionError)
+    assert isinstance(problems.get(timeout=PATIENCE_S), ZeroDivisionError)
     workshop.give(lambda: "on")
-    assert told.get(timeout=WAIT_S) == "on"
+    assert told.get(timeout=PATIENCE_S) == "on"
     workshop.close()

@@ -22,6 +22,7 @@ from master.spark.driver_merge import DriverMerge, counted
 from master.spark.executor import FAILED, is_content
 from master.spark.records import Failed, encode
 from master.spark.tasks import LostError, route
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[3]
 LOG = str(ROOT / "examples" / "access.log")
@@ -135,7 +136,7 @@ def test_ctrl_c_ends_the_job_while_rows_come_here() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        merged_here(context, interrupt, lambda: None if context.cancelled.wait(60) else pytest.fail("not cancelled"))
+        merged_here(context, interrupt, lambda: None if context.cancelled.wait(PATIENCE_S) else pytest.fail("not cancelled"))
     assert context.cancelled.is_set()
 
 

@@ -18,6 +18,7 @@ from srt.automaton import Delete, Put, Stored, StoreFailed, Write, WriteAt
 from srt.errors import StoreError
 from srt.key_value_store import KeyValueStore
 from srt.stores import Stores
+from tests.patience import PATIENCE_S
 
 A, B = b"a" * 16, b"b" * 16
 ROOT = Path(__file__).resolve().parents[3]
@@ -39,7 +40,7 @@ class Disk:
         self.answers.put((problem, None))
 
     def answer(self, hear: bool = True) -> Any:
-        event, dealt = self.answers.get(timeout=20)
+        event, dealt = self.answers.get(timeout=PATIENCE_S)
         if isinstance(event, BaseException):
             raise event
         if hear and dealt is not None:
@@ -128,12 +129,12 @@ def test_what_was_written_in_ignorance_of_a_failure_fails_too(disk: Disk, tmp_pa
     disk.stores.write(Write("groups", [Put(A, b"1"), WriteAt(0, b"")], 1))
     disk.put(2, A + b"x", b"2")
     gate.open()
-    said = [disk.answers.get(timeout=20) for _ in range(2)]
+    said = [disk.answers.get(timeout=PATIENCE_S) for _ in range(2)]
     assert isinstance(said[0][0], StoreFailed)
     assert said[1][0].problem.endswith("an earlier write of the same keys failed")
     disk.put(3, A + b"y", b"3")
     disk.put(4, B, b"another owner")
-    said += [disk.answers.get(timeout=20) for _ in range(2)]
+    said += [disk.answers.get(timeout=PATIENCE_S) for _ in range(2)]
     assert [type(event) for event, _ in said[2:]] == [StoreFailed, Stored]
     for _, dealt in said[:3]:
         assert dealt is not None
@@ -154,11 +155,11 @@ class Gate:
         def held(event: Any, dealt: Any) -> None:
             disk.stores._answer = answer
             entered.set()
-            self._opened.wait(20)
+            self._opened.wait(PATIENCE_S)
 
         disk.stores._answer = held
         disk.put(0, b"gate", b"", "gates")
-        assert entered.wait(20)
+        assert entered.wait(PATIENCE_S)
 
     def open(self) -> None:
         self._opened.set()
