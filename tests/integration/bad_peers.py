@@ -24,8 +24,10 @@ from tests.patience import PATIENCE_S
 from tests.peers import greeting_header
 
 BOMB_BYTES = 64 << 20
-_CLOSE, _PING, _PONG = 8, 9, 10
+_CLOSE, _PONG = 8, 10
 """Kinds of frames of WebSocket."""
+_PING = bytes((0x89, 0x80)) + bytes(4)
+"""A masked frame; those of control have short lengths alone."""
 _UPGRADE = (
     "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
     "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="
@@ -100,6 +102,10 @@ class BadPeers:
                 frames += _frame(2, bytes(data))
             ended += self._send(frames)
         return ended
+
+    def polite(self) -> bool:
+        """A message as it should be. Whether the node ended the link."""
+        return self._send(_frame(2, b"\x91\xa2ri"))
 
     def flood(self) -> None:
         """Frames of jobs that there are not, as fast as they are taken."""
@@ -176,7 +182,7 @@ class BadPeers:
         link instead."""
         with self._linked() as own:
             with suppress(ConnectionError):
-                own.sendall(data + _frame(_PING, b""))
+                own.sendall(data + _PING)
             return next(kind for kind in _frames(own) if kind in (_CLOSE, _PONG)) == _CLOSE
 
 

@@ -136,6 +136,7 @@ def _attack(fleet: Fleet, node: NodeProcess) -> None:
         before[reason] += 1
     before.update(peers.frames().values())
     until(lambda: _refusals(node) >= before, PATIENCE_S, f"counts of {before}")
+    assert not peers.polite()
     ended = peers.fuzz(40)
     assert ended > 30
     assert peers.bomb_over_http() == 413
