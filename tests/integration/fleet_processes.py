@@ -80,6 +80,8 @@ class NodeProcess:
         self.url = f"http://127.0.0.1:{port}"
         self.sources = dict(sources)
         self.is_paused = False
+        self.program: Sequence[str] = ("-m", "elfstream")
+        """What Python is to run, before the arguments."""
         self.child: subprocess.Popen[bytes] | None = None
         self.folder.mkdir()
         self.said = self.folder / "said.log"
@@ -107,7 +109,7 @@ class NodeProcess:
 
     def start(self) -> None:
         """Returns at once."""
-        command = [sys.executable, "-m", "elfstream", "node", "-c", str(self.folder / "node.toml")]
+        command = [sys.executable, *self.program, "node", "-c", str(self.folder / "node.toml")]
         with open(self.said, "ab") as said:
             self.child = subprocess.Popen(
                 command, cwd=ROOT, stdout=said, stderr=said, env={**os.environ, "PYTHONPATH": str(ROOT)}

@@ -17,6 +17,14 @@ from tests.patience import PATIENCE_S
 
 TOKEN = "a-token-that-strangers-lack"
 SQL = "SELECT window(time, '1 second') AS w, path, count(*) AS n FROM access GROUP BY w, path"
+RESTING = """
+from pathlib import Path
+from elfstream.__main__ import main
+from elfstream.cpu_share import CpuShare
+CpuShare.rest_s = lambda share: 0.1 if Path({file!r}).exists() else 0.0
+main()
+"""
+"""A node whose share of processors is used up as long as a file is there."""
 GROWTH_MAX = 96 << 20
 """Bytes that the node may keep of it all: less than two bombs unpacked."""
 
@@ -111,12 +119,16 @@ def test_bad_peers_are_refused_and_counted_and_change_no_result(tmp_path: Path) 
 def test_who_sends_more_than_it_was_granted_loses_its_link_and_others_notice_nothing(tmp_path: Path) -> None:
     fleet = _fleet(tmp_path, 1, 2)
     weak = fleet.workers[0]
-    # It deals with frames more slowly than they come: with as much time as it likes credit comes back at once.
-    weak.add_to_file("[limits]\ncpu_max_cores = 0.1\n")
+    # It deals with no frame while it is to rest: else credit may come back as fast as a busy machine sends.
+    rests = tmp_path / "rests"
+    weak.program = ("-c", RESTING.format(file=str(rests)))
+    weak.add_to_file("[limits]\ncpu_max_cores = 1\n")
 
     def attack() -> None:
         _wait_linked(fleet, weak)
+        rests.touch()
         assert BadPeers(weak, TOKEN).over_credit()
+        rests.unlink()
         until(lambda: _refusals(weak)["credit"] == 1, PATIENCE_S, "the count")
         _wait_linked(fleet, weak)
         assert "credit: it sends more than it was granted" in weak.said.read_text()
