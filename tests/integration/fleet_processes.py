@@ -54,8 +54,17 @@ def until(done: Callable[[], bool], limit_s: float, what: str, every_s: float = 
 
 
 def is_ready(url: str) -> bool:
+    return _says_yes(f"{url}/readyz")
+
+
+def is_alive(url: str) -> bool:
+    """Whether it answers, however late it is with its work."""
+    return _says_yes(f"{url}/healthz")
+
+
+def _says_yes(url: str) -> bool:
     try:
-        with urllib.request.urlopen(f"{url}/readyz", timeout=PATIENCE_S) as answer:
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False

@@ -12,7 +12,7 @@ import pytest
 
 import elfstream as elf
 from elfstream.check.machine import OVERHEAD_BYTES
-from tests.integration.fleet_processes import NodeProcess, free_port, is_ready, until
+from tests.integration.fleet_processes import NodeProcess, free_port, is_alive, is_ready, until
 
 LINES = 5_000_000
 MEMORY_MIB = 32
@@ -76,7 +76,7 @@ def test_the_share_of_the_processor_is_kept(node: NodeProcess, monkeypatch: pyte
         read = 0
         while time.monotonic() - began_s < 12.0:
             time.sleep(0.5)
-            assert is_ready(node.url)  # it answers all the time
+            assert is_alive(node.url)  # it answers all the time, and may say that it is late where others have the machine
             read = max(read, *(one.lines for one in job.results()), 0)
         used_s, took_s = node.cpu_s() - used_s, time.monotonic() - began_s
     assert used_s <= CORES * took_s + PIECE_S, f"{used_s:.1f} s in {took_s:.1f} s"
