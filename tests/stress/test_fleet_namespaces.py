@@ -94,7 +94,8 @@ def _run(folder: Path, seed: int, harm: Callable[[Network, elf.Job, list[str]], 
                 for row in result.rows
             }
             assert found == dict(traffic.meant)
-            until(lambda: not [one for one in collector.latest().values() if one.status != "final"], 30.0, "the stream")
+            last = max(result.id for result in job.results())
+            until(lambda: collector.has(last), 30.0, "the last result in the stream")
             assert {(int(row[0].start.timestamp()), row[1]): row[2] for row in collector.rows()} == found
             collector.check()
         except BaseException as error:
