@@ -29,6 +29,8 @@ FRAME_PART_BYTES = 150
 """Of frames that are cut into many parts."""
 TREE_LINES_MAX = 10
 """What an agent has memory for, per stream that cannot send."""
+HOPELESS_S = 15.0
+"""Lines that are so late are later than any allowed lateness."""
 SERVICE_S = 0.01
 """What a slow master needs for a message: more than comes in when agents catch up."""
 
@@ -174,10 +176,12 @@ class Fleet(Faults):
         file = box.logs.files[name]
         late_s = rng.random() * 4.0 if shape.late and rng.random() < 0.1 else 0.0
         if shape.hopeless and rng.random() < 0.02:
-            late_s = 15.0 + rng.random() * 20.0
+            late_s = HOPELESS_S + rng.random() * 20.0
         line = self._line(box, 0.0, late_s)
         if shape.late and not shape.brief and rng.random() < shape.future:
             line = line._replace(time=line.time + 600 * SECOND_US)
+        elif late_s >= HOPELESS_S:
+            box.hopeless.add(line)
         file.append(line, now_s)
         if rng.random() < 0.03 and name not in box.stops:
             file.finished = True

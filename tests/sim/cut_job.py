@@ -288,9 +288,14 @@ class JobSide:
         return [line for first_us, lines in self._sources() if key[0] >= first_us for line in lines]
 
     def truth_windows(self) -> set[WindowKey]:
+        """Those that have a line which came in time."""
         book = self.full_book()
+        hopeless = {line for box in self.boxes.values() for line in box.hopeless}
         return {
-            key for first_us, lines in self._sources() for key in windows_of(book, lines) if key[0] >= first_us
+            key
+            for first_us, lines in self._sources()
+            for key in windows_of(book, (line for line in lines if line not in hopeless))
+            if key[0] >= first_us
         }
 
     def lines_behind(self) -> int:

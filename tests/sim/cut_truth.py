@@ -38,6 +38,8 @@ class AgentBox:
     stops: frozenset[bytes] = frozenset()
     """Files that nothing is written to after the beginning."""
     mute: bool = False
+    hopeless: set[Line] = field(default_factory=set)
+    """Lines that are later than any allowed lateness."""
 
     def read_at(self, number: int) -> Positions:
         """How far the agent was at a cut, with the files that are gone and in no cut any more."""
