@@ -19,15 +19,12 @@ from master.api_jobs import job_name
 from master.api_options import ApiOptions
 from master.api_results import ROWS_MAX, SSE, ResultHandlers
 from master.problems import Problem
-from master.requests import DescribeJob, FindMaster, MasterAt, ResultRecord
+from master.requests import DescribeJob, FindMaster, JobView, MasterAt, ResultRecord
 from master.service import NodeService, Refused
 from srt.ids import job_key
 
 BATCH = 16
 """Windows read at a time."""
-SETTLE_S = 5.0
-"""A new master's store may be behind what its predecessor published by so much."""
-SETTLE_TRIES = 20
 
 
 class EventHandlers:
@@ -119,8 +116,6 @@ class Events:
         self._key, self._index, self._stopping = key, index, stopping
 
     async def __aiter__(self) -> Any:
-        if (reset := await self._settled()) is not None:
-            yield "told", reset
         reason: str | None = None
         while True:
             records, dropped = await self._pages.in_thread(self._read)
@@ -132,8 +127,10 @@ class Events:
                 yield "records", records
             elif await self._published(self._options.heartbeat_s):
                 continue
-            elif (reason := await self._ended()) is None:
-                yield "told", results.HEARTBEAT
+            else:
+                reason, told = await self._idle()
+                if reason is None:
+                    yield "told", told
             if self._stopping.is_set():
                 reason = "stopping"
             if reason is not None:
@@ -146,22 +143,10 @@ class Events:
         records = reader.since(self._key, self._index, BATCH)
         return records, reader.dropped_index(self._key)
 
-    async def _settled(self) -> bytes | None:
-        """The reader has seen more than is here: the store of a new master catches up, or the job's log was recovered with
-        losses and counts anew, which a reader has to know."""
-        for _ in range(SETTLE_TRIES):
-            last = await self._pages.in_thread(lambda: self._service.results.last_index(self._key))
-            if last >= self._index:
-                return None
-            await self._published(SETTLE_S / SETTLE_TRIES, last)
-        told = results.told("reset", after=self._index, last=last)
-        self._index = last
-        return told
-
-    async def _published(self, seconds: float, index: int | None = None) -> bool:
+    async def _published(self, seconds: float) -> bool:
         """Waits for something behind the index, for so long, or until the node stops."""
         waits = [
-            asyncio.ensure_future(self._service.published(self._key, self._index if index is None else index)),
+            asyncio.ensure_future(self._service.published(self._key, self._index)),
             asyncio.ensure_future(self._stopping.wait()),
         ]
         try:
@@ -172,16 +157,22 @@ class Events:
                 wait.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
 
-    async def _ended(self) -> str | None:
-        """Why there is nothing more to come from this node: removed or moved. Readers come again by themselves; a job that
-        was removed is not found then."""
+    async def _idle(self) -> tuple[str | None, bytes]:
+        """Nothing came. Why there is nothing more to come from this node, if so: removed or moved; readers come again by
+        themselves, and a job that was removed is not found then. Else what they are told: that the stream lives, or that
+        the job counts anew. The log knows that: the store of a new master may be long behind what its reader has seen."""
         try:
             found: MasterAt = await self._service.ask(self._key, FindMaster())
             if found.ref is not None and found.ref.id != self._service.ref.id:
-                return "moved"
-            await self._service.ask(self._key, DescribeJob())
+                return "moved", b""
+            view: JobView = await self._service.ask(self._key, DescribeJob())
         except Refused as refused:
-            return {"unknown": "removed", "elsewhere": "moved"}.get(refused.refusal.kind)
+            return {"unknown": "removed", "elsewhere": "moved"}.get(refused.refusal.kind), results.HEARTBEAT
         except TimeoutError:
-            return None
-        return None
+            return None, results.HEARTBEAT
+        if view.published >= self._index:
+            return None, results.HEARTBEAT
+        last = await self._pages.in_thread(lambda: self._service.results.last_index(self._key))
+        told = results.told("reset", after=self._index, last=last)
+        self._index = last
+        return None, told

@@ -119,6 +119,7 @@ def view_of(
         None if state.horizon_us == ALWAYS else state.horizon_us,
         state.windows.unsettled_count,
         state.editions,
+        state.published,
         state.delivered,
         None if state.boundary_us in (ALWAYS, NEVER_US) else state.boundary_us,
         state.derived[-1].derived if state.derived else None,

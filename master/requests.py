@@ -213,6 +213,8 @@ class JobView(msgspec.Struct, frozen=True):
     windows_open: int
     editions: int
     """Results published since the job began."""
+    published: int
+    """Index of the newest of them, whether it is stored yet or let go by now; 0: there is none."""
     delivered: int = 0
     """Index up to which its webhook has got the results."""
     boundary_us: int | None = None

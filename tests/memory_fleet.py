@@ -92,7 +92,9 @@ class MemoryJob:
     revisions: list[RevisionView]
     state: str = "running"
     newest: int = 0
-    """Index of its newest result."""
+    """Index of its newest result that is stored."""
+    ahead: int = 0
+    """By how much its log is ahead of that."""
     delivered: int = 0
     forgotten: list[str] = field(default_factory=list)
 
@@ -268,7 +270,7 @@ class MemoryNode:
         nodes = [node.ref for node in self.fleet.nodes]
         return JobView(
             job.name, job.state, "running", len(job.revisions), tuple(job.revisions), EPOCH_US, self.ref,
-            tuple(nodes[:3]), COVERAGE, EPOCH_US, None, 1, job.newest // 3, job.delivered,
+            tuple(nodes[:3]), COVERAGE, EPOCH_US, None, 1, job.newest // 3, job.newest + job.ahead, job.delivered,
             None if job.first.derived else EPOCH_US, job.first.derived, self.fleet.waits_for,
             Rates(RATES.over_s, RATES.results) if job.first.derived else RATES,
         )  # fmt: skip
