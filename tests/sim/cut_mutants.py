@@ -423,7 +423,7 @@ MUTANTS: dict[str, Mutant] = {
         masters.g2_leads_on, 0, (("group", True), ("apart", True), ("faults", 0))
     ),
     "G3: members change all at once": Mutant(masters.g3_all_at_once, 0, (("group", True),)),
-    "G4: agents ignore the history": Mutant(masters.g4_history_ignored, 0, RECOVERED),
+    "G4: agents ignore the history": Mutant(masters.g4_history_ignored, 4, RECOVERED),
     "G4: frames of another history are taken": Mutant(
         masters.g4_frames_of_any_history, 5, REWRITTEN
     ),
