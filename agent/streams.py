@@ -90,8 +90,8 @@ class Streams:
         self._advance: Advance | None = None
         self._more = False
         """There is more to read at once."""
-        self._full = False
-        """But no stream had room for it when they were looked at."""
+        self._streams_full = False
+        """No stream had room for what is read when they were looked at."""
         self._advance_at_s = 0.0
         """Not before, for want of room in the journal, unless cuts are let go."""
         self._stalled_until_s = 0.0
@@ -162,7 +162,7 @@ class Streams:
         if isinstance(event, _OF_SOME):
             self._touched |= self._behind
         self._step()
-        if self._freed and self._ready and (of_all or isinstance(event, _OF_SOME) or self._is_full):
+        if self._freed and self._ready and (of_all or isinstance(event, _OF_SOME) or self._journal_full):
             self._let_go()
         self._settle()
         return self._out
@@ -352,7 +352,8 @@ class Streams:
         if not self._ready:
             return
         jobs = [self.jobs[key] for key in self._touched if key in self.jobs]
-        self._full = self._full and not any(stream.has_room for job in jobs for stream in job.streams.values())
+        if self._streams_full and any(stream.has_room for job in jobs for stream in job.streams.values()):
+            self._streams_full = False
         for job in jobs:
             for stream in list(job.streams.values()):
                 for way in stream.ways:
@@ -455,13 +456,11 @@ class Streams:
     @property
     def _advance_due_s(self) -> float:
         """When to read on: at the emit of a job, or at once if there is more than the last time took."""
-        return max(self._advance_at_s, -NEVER if self._more and not self._full else self._emit_at_s)
+        return max(self._advance_at_s, -NEVER if self._more and not self._streams_full else self._emit_at_s)
 
     def _ask_to_advance(self) -> None:
         """A8: reads on only while some stream can send what is read."""
-        if self._advance is not None or self._now.s < self._advance_due_s:
-            return
-        if self._somebody_joins():
+        if self._advance is not None or self._now.s < self._advance_due_s or self._somebody_joins():
             return
         frontier = self.journal.newest
         specs = []
@@ -473,8 +472,8 @@ class Streams:
                 if self._joins(stream, frontier.number):
                     specs.append(job.spec(stream, frontier.number, due and stream.has_room, new=True))
         self._emit_at_s = min([job.emit_at_s for job in self.jobs.values()], default=NEVER)
-        self._full = not any(spec.deliver for spec in specs)
-        if not self._full:
+        self._streams_full = not any(spec.deliver for spec in specs)
+        if not self._streams_full:
             self._token += 1
             clock_us = max(self.jobs[spec.key[0]].clock_us(self._now) for spec in specs)
             most = self.options.advance_bytes_max
@@ -570,7 +569,8 @@ class Streams:
     # letting go
 
     @property
-    def _is_full(self) -> bool:
+    def _journal_full(self) -> bool:
+        """It refused a cut a moment ago, and has let none go since."""
         return self._now.s < max(self._advance_at_s, self._stalled_until_s)
 
     def _let_go(self) -> None:
@@ -586,7 +586,7 @@ class Streams:
             horizon_us = min(job.horizon_us for job in self.jobs.values())
             floor = min(self.journal.greatest_before(horizon_us).number, *(stream.acked for stream in every))
         released = ORIGIN if self.released is None else self.released.number
-        full = self._is_full
+        full = self._journal_full
         if floor not in self.journal.durable or not (full or self.journal.crowded(guarded) or floor > released):
             return
         needed = {cut for stream in every for cut in stream.needed}
