@@ -214,10 +214,10 @@ class Journal:
         for identity in cut.files:
             if len(identity) > IDENTITY_BYTES_MAX:
                 raise JournalError(f"a file identity of {len(identity)} bytes, at most {IDENTITY_BYTES_MAX}")
-        needed = len(encode_slots(cut, self.boot, self.options.slot_bytes))
-        slots, dying = self._free(needed)
+        parts = encode_slots(cut, self.boot, self.options.slot_bytes)
+        slots, dying = self._free(len(parts))
         wiped = self._to_wipe(dying)
-        changes = self._wipe(wiped) + self._changes(cut, slots)
+        changes = self._wipe(wiped) + self._changes(parts, slots)
         for number in dying:
             self._disown(number)
         dying += wiped  # they keep their slots until that is stored: a write that failed is written again as it was
@@ -264,8 +264,7 @@ class Journal:
         for slot in self._slots.pop(number, ()):
             del self._owners[slot]
 
-    def _changes(self, cut: Cut, slots: list[int]) -> list[WriteAt]:
-        parts = encode_slots(cut, self.boot, self.options.slot_bytes)
+    def _changes(self, parts: list[bytes], slots: list[int]) -> list[WriteAt]:
         return [
             WriteAt(slot_offset(self.header, copy, slot), part)
             for copy in (0, 1)
