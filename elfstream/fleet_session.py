@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 import click
 
+from master.asking import PORT, URL
+
 if TYPE_CHECKING:
     import ssl
 
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
     from elfstream.client_errors import ApiError, ResultsLostError
     from elfstream.client_sync import Client
 
-PORT = 7117
-URL = f"http://127.0.0.1:{PORT}"
 FAILED, USAGE = 1, 2
 START = (
     "Start one with 'elfstream node -c node.toml' ('elfstream check --example' prints such a file), or say where one is "

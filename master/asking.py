@@ -1,5 +1,6 @@
-"""What whoever asks a fleet over HTTP keeps to: when to ask again, and how much of an answer to take. No sockets: the client
-of Python (`elfstream/client.py`) and what Spark reads with (`master/spark/fleet_reader.py`) stand on it."""
+"""What whoever asks a fleet over HTTP keeps to: where it is by itself, when to ask again, how much of an answer to take.
+No sockets: the client of Python (`elfstream/client.py`) and what Spark reads with (`master/spark/fleet_reader.py`) stand on
+it."""
 
 from __future__ import annotations
 
@@ -7,6 +8,9 @@ import random
 import time
 from collections.abc import Callable, Mapping
 
+PORT = 7117
+"""Of a node, unless its configuration names another one."""
+URL = f"http://127.0.0.1:{PORT}"
 RETRY_STATUSES = (429, 503, 504, 508)
 """Of problems that pass (master/problems.py)."""
 ANSWER_BYTES_MAX = 1 << 30

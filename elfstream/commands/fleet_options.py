@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from elfstream.fleet_session import URL, Fleet
+from elfstream.fleet_session import Fleet
 from job.durations import duration_s
+from master.asking import URL
 
 EXIT_CODES = """
 \b

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from elfstream.config import values
-from elfstream.config.model import PORT, Address, NodeConfig
+from elfstream.config.model import Address, NodeConfig
 from elfstream.config.values import Reader, duration, one_of, size, size_text
 from elfstream.sizes import MEMORY_MAX, SPILL_MAX
 from job.durations import SECOND_US, duration_text
+from master.asking import PORT
 
 MEMORY_LEAST = 32 << 20
 """A worker of one job gets on with this; see elfstream/memory.py for the share of a table."""

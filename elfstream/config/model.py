@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from master.asking import PORT
+
 if TYPE_CHECKING:
     from job.formats import Format
-
-PORT = 7117
 
 
 class Address(NamedTuple):

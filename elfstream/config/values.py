@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from elfstream.config.model import PORT, Address
+from elfstream.config.model import Address
 from job.durations import HOW, SECOND_US, duration_s, duration_text
+from master.asking import PORT
 
 Reader = Callable[[Any, str], Any]
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from elfstream.client_errors import ApiError, UnreachableError
-from elfstream.config.model import PORT, Address, NodeConfig, SourceConfig
+from elfstream.config.model import Address, NodeConfig, SourceConfig
 from elfstream.simulated.machine import Machine
 from elfstream.simulated.world import Process, World
 from job.plan import Schema
+from master.asking import PORT
 from master.problems import Problem, problem_of_refusal
 from master.requests import Ask, FindMaster, MasterAt, Refusal
 from master.service import NodeNotice

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from master.asking import URL
 from master.spark.errors import NoJobError
-from master.spark.fleet_reader import URL, FleetReader
+from master.spark.fleet_reader import FleetReader
 from master.spark.job_names import unknown_tables, view_of, with_views
 from master.spark.results_source import NAME, asked, register
 

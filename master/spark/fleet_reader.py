@@ -15,12 +15,11 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
-from master.asking import ANSWER_BYTES_MAX, ERROR_BYTES_MAX, RETRY_STATUSES, Tries
+from master.asking import ANSWER_BYTES_MAX, ERROR_BYTES_MAX, PORT, RETRY_STATUSES, URL, Tries
 from master.event_stream import COMMENT, EventParser
 from master.spark.errors import FleetReadError
 from master.spark.paced_socket import Pace, PacedSocket
 
-URL = "http://127.0.0.1:7117"
 PATIENCE_S = 30.0
 CONNECT_S = 10.0
 PAGE_WINDOWS = 200
@@ -269,7 +268,7 @@ class FleetReader:
         except ValueError:
             host = None
         if host is None or parts.scheme not in ("http", "https"):
-            raise _AttemptError("this is no address of a node: write http://HOST:7117", is_hopeless=True)
+            raise _AttemptError(f"this is no address of a node: write http://HOST:{PORT}", is_hopeless=True)
         if parts.scheme == "http":
             return http.client.HTTPConnection(host, port, timeout=CONNECT_S), parts.path
         if self._context is None:

@@ -36,8 +36,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from job.times import MICROSECOND, zoned
+from master.asking import URL
 from master.spark.errors import FleetReadError, ResultOptionError
-from master.spark.fleet_reader import URL, FleetAddress, FleetReader, JobDocument, ResultDocument
+from master.spark.fleet_reader import FleetAddress, FleetReader, JobDocument, ResultDocument
 from master.spark.result_ranges import Range, ranges
 from master.spark.result_rows import Columns, job_columns, result_batch, result_schema
 from master.spark.session import PUSHDOWN
