@@ -20,7 +20,7 @@ from master.windows import FinishedWindow
 
 WINDOWS_AT_ONCE = 200
 BYTES_AT_ONCE = 4 << 20
-REVISION = 1
+EDITION = 1
 """In Parquet, of a window that no live job has."""
 
 
@@ -81,7 +81,7 @@ class ParquetTarget:
         """Writes the window. Raises SinkError, OSError."""
         start, end = time_of(done.window.start_us), time_of(done.window.end_us)
         window = None if start is None or end is None else Window(start, end)
-        self._sink.put(window, REVISION, self._columns, rows_of(done.window, self._row))
+        self._sink.put(window, EDITION, self._columns, rows_of(done.window, self._row))
         self.windows += 1
 
     def finish(self) -> None:

@@ -44,7 +44,7 @@ class Watcher(Protocol):
     """What is shown of a followed query."""
 
     def published(self, publications: Sequence[Publication]) -> None:
-        """Windows that became final, or were revised, oldest first."""
+        """Windows that became final, and further editions of final ones, oldest first."""
 
     def emitted(self, query: LiveQuery) -> None:
         """The time of an emit: look at `query` as it stands."""

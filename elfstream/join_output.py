@@ -25,7 +25,7 @@ from master.spark.parquet_sink import ParquetSink
 from master.spark.window_files import free_names
 from master.window_values import Window
 
-REVISION = 1
+EDITION = 1
 """Of windows in a folder: one that comes again replaces the file."""
 REACH = timedelta(days=32)
 """Windows that begin so long before a change may overlap it; longer ones of which nothing is left stay."""
@@ -60,12 +60,12 @@ class ParquetJoin:
     def take(self, change: Change) -> None:
         joined = change.joined
         for window, rows in joined.windows.items():
-            self._sink.put(window, REVISION, joined.columns, rows)
+            self._sink.put(window, EDITION, joined.columns, rows)
         first, last = (None, None) if change.spans is None else (change.spans[0][0], change.spans[-1][1])
         there = list(self._sink.windows(None if first is None else first - REACH, last))
         for window in there:
             if window not in joined.windows and change.is_over(window):
-                self._sink.withdraw(window, REVISION)
+                self._sink.withdraw(window, EDITION)
         self._sink.flush()
 
 

@@ -36,7 +36,7 @@ class SinkCounts:
     """What was done."""
 
     windows: int = 0
-    """Written, revised ones again."""
+    """Written, each edition of one counted."""
     withdrawn: int = 0
     compacted: int = 0
     """Files fewer than there would be."""
@@ -122,7 +122,7 @@ class _Following:
                 return
 
     def _take(self, result: WindowResult) -> None:
-        is_there = (self._sink.revision_of(result.window) or 0) >= result.revision  # from an earlier process
+        is_there = (self._sink.edition_of(result.window) or 0) >= result.revision  # from an earlier process
         if not is_there and result.status == "final":
             self._counts.windows += self._sink.put(result.window, result.revision, result.columns, result.rows)
         elif not is_there and result.status == "withdrawn":

@@ -66,7 +66,7 @@ class LiveQuery:
         self.gap_bytes += bytes_lost
 
     def advance(self, clock_us: int) -> Iterator[Publication]:
-        """The windows that became final by now, and revisions of final ones."""
+        """The windows that became final by now, and further editions of final ones."""
         watermark = self._logs.watermark_us(clock_us)
         if watermark is not None:
             yield from self._windows.advance(self._phase.store, watermark)

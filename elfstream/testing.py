@@ -32,7 +32,7 @@ __all__ = ["Fleet", "FollowTest", "LiveTest", "PublishedWindow"]
 
 
 class PublishedWindow(NamedTuple):
-    """A window as it was published: `window` is None for a query without windows."""
+    """A window as it was published: `window` is None for a query without windows, `revision` is its edition (1, 2, ...)."""
 
     window: Window | None
     revision: int
@@ -125,4 +125,4 @@ def _published(query: LiveQuery, publication: Publication) -> PublishedWindow:
     edges: Any = (time_of(publication.window.start_us), time_of(publication.window.end_us))
     window = None if publication.window.start_us is None else Window(*edges)
     rows = rows_of(query.plan, publication)
-    return PublishedWindow(window, publication.revision, publication.status, rows)
+    return PublishedWindow(window, publication.edition, publication.status, rows)

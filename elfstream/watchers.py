@@ -66,13 +66,13 @@ class PipeWatcher:
             assert end is not None
             edges = f'{{"start":"{time_text(start)}","end":"{time_text(end)}"}}'
         body = b",".join(line.rstrip(b"\n") for line in json_lines(self._columns, rows))
-        head = f'{{"window":{edges},"revision":{publication.revision},"status":"{publication.status}","rows":['
+        head = f'{{"window":{edges},"revision":{publication.edition},"status":"{publication.status}","rows":['
         return head.encode() + body + b"]}\n"
 
     def _rows(self, publication: Publication, rows: list[Row]) -> Iterator[bytes]:
         edition = "revision" if self._style == "csv" else "edition"  # programs know it by the name it has in JSON
         more = (ResultColumn("status", STRING), ResultColumn(edition, BIGINT))
-        tagged = [(*row, publication.status, publication.revision) for row in rows]
+        tagged = [(*row, publication.status, publication.edition) for row in rows]
         if self._style == "csv":
             lines = csv_lines((*self._columns, *more), tagged)
             if not self._header:

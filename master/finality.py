@@ -1,5 +1,5 @@
-"""Which windows the leader publishes now: final ones, revisions of them, at the deadline tentative ones (F1 to F5), and the
-one to look at now, at every emit.
+"""Which windows the leader publishes now: final ones, further editions of them, at the deadline tentative ones (F1 to F5),
+and the one to look at now, at every emit.
 
 It only proposes; the state machine takes a PUBLISH entry if it still holds where the entry lies in the log. Looked at are
 windows of which something has changed: their content, whether all or the first agents are beyond their end, or their time

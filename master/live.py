@@ -1,7 +1,7 @@
 """Windows that close while the log grows: what to publish when, and as what. Pure.
 
 A window is published as `final` once the watermark passes its end, as `tentative` before that when somebody watches. Lines
-that come later, but within the allowed lateness, give a numbered revision of the final window; still later ones are dropped
+that come later, but within the allowed lateness, make a further edition of the final window; still later ones are dropped
 by the row phase and counted `late`. Windows without rows are not published. (DESIGN: Time; Honest.)
 """
 
@@ -23,10 +23,10 @@ Status = Literal["tentative", "final"]
 
 
 class Publication(NamedTuple):
-    """A window as it stood: `revision` counts from 1 for each window and status `final`; 0 while tentative."""
+    """A window as it stood: `edition` counts from 1 for each window and status `final`; 0 while tentative."""
 
     window: FinishedWindow
-    revision: int
+    edition: int
     status: Status
 
 
@@ -41,12 +41,12 @@ class LiveWindows:
         self._window = self.stages.source.window
         _check_stages(plan)
         self._lateness_us = lateness_us
-        self._published: dict[int, tuple[int, int]] = {}  # window start -> (revision, version of its panes)
+        self._published: dict[int, tuple[int, int]] = {}  # window start -> (edition, version of its panes)
         self.watermark_us: int | None = None
         """Event time up to which windows are closed."""
 
     def advance(self, store: PaneStore, watermark_us: int) -> Iterator[Publication]:
-        """The windows that became final up to `watermark_us`, oldest first, and revisions of those that changed since.
+        """The windows that became final up to `watermark_us`, oldest first, and further editions of those that changed.
 
         The watermark never goes back: a smaller one than before counts as that one. O(open windows).
         """
@@ -67,11 +67,11 @@ class LiveWindows:
             del self._published[start]
 
     def _final(self, store: PaneStore, start: int) -> Iterator[Publication]:
-        revision, seen = self._published.get(start, (0, 0))
+        edition, seen = self._published.get(start, (0, 0))
         version = self._version(store, start)
         if version != seen:
-            self._published[start] = (revision + 1, version)
-            yield Publication(self.stages.finish_window(store, start), revision + 1, "final")
+            self._published[start] = (edition + 1, version)
+            yield Publication(self.stages.finish_window(store, start), edition + 1, "final")
 
     def _version(self, store: PaneStore, start: int) -> int:
         assert self._window is not None

@@ -83,7 +83,7 @@ class Verdicts:
         self._came: set[int] = set()
 
     def judge(self, start: int, truth: Second, rows: Rows) -> None:
-        """The window that starts at `start` was published; a later revision replaces the one before."""
+        """The window that starts at `start` was published; a later edition replaces the one before."""
         self._came.add(start)
         if rows:
             self.columns[start] = len(rows[0])

@@ -115,7 +115,7 @@ class FleetJob:
         status: str | None = None,
         all: bool = False,
     ) -> list[WindowResult]:
-        """Windows that start in [start, end) in order of time, the latest revision of each, or with `all` every one. Rows
+        """Windows that start in [start, end) in order of time, the latest edition of each, or with `all` every one. Rows
         are those that `elf.query` gives."""
         edges = [None if edge is None else documents.moment(edge.isoformat(), "", 0) for edge in (start, end)]
 

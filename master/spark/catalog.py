@@ -38,7 +38,7 @@ class JobsCatalog:
         return sorted(FleetReader(self.address).names())
 
     def table(self, name: str, start: datetime | None = None, end: datetime | None = None, **options: str) -> DataFrame:
-        """Windows of a job that start in [start, end), each in its last final revision."""
+        """Windows of a job that start in [start, end), each in its last final edition."""
         more = {"from": start, "to": end}
         given = {key: moment.isoformat() for key, moment in more.items() if moment is not None}
         return self._loaded(self.session.read, name, {**given, **options})

@@ -2,7 +2,7 @@
 
 A window of the answer follows from windows of the jobs that overlap it. So a continuous join needs no state: a stream tells
 which windows of the jobs have a new result (its offsets are Spark's checkpoint), and the windows of the answer that overlap
-them are computed anew, whole, from the last revisions. Whoever takes them replaces what was there, so a late revision, an
+them are computed anew, whole, from the last editions. Whoever takes them replaces what was there, so a late edition, an
 outer join and a batch that Spark repeats come out right.
 """
 

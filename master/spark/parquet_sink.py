@@ -1,10 +1,10 @@
-"""Final windows as a folder of Parquet files that Spark, DuckDB and polars read: each window once, in its last revision.
+"""Final windows as a folder of Parquet files that Spark, DuckDB and polars read: each window once, in its last edition.
 
     DIR/date=2025-11-28/hour=19/20251128T193000Z-20251128T193010Z-r1.parquet
     DIR/_elfstream/    position.json, folder.json, lock, staging/
 
 Whatever stops the process, at every moment each window is in one file. A file is written in staging/, made durable and
-renamed to where it belongs. A later revision is renamed over the file that has the earlier one, and that file then gets its
+renamed to where it belongs. A later edition is renamed over the file that has the earlier one, and that file then gets its
 new name. Small files of a partition are put together in a folder of staging/, which then changes places with the partition
 in one step (`renameat2`, Linux). A withdrawn window stays as one without rows, so that nothing older can come back. Only one
 process writes at a time. What is left in staging/ by a crash means nothing and is removed.
@@ -125,10 +125,10 @@ class ParquetSink:
 
     # windows
 
-    def revision_of(self, window: Window | None) -> int | None:
-        """The revision that is in the folder."""
+    def edition_of(self, window: Window | None) -> int | None:
+        """The edition that is in the folder."""
         key = _id(window)
-        return self._partition(partition_of(key, self.by)).revision_of(key)
+        return self._partition(partition_of(key, self.by)).edition_of(key)
 
     def windows(self, start: datetime | None = None, end: datetime | None = None) -> Iterator[Window | None]:
         """Those that are there, withdrawn ones too, of partitions that may have windows that start in [start, end)."""
@@ -142,8 +142,8 @@ class ParquetSink:
                 for held in self._partition(partition).windows(name):
                     yield None if held.window.start_us is None else Window(*map(time_of, held.window))  # type: ignore[arg-type]
 
-    def put(self, window: Window | None, revision: int, columns: Columns, rows: Iterable[Sequence[Any]]) -> bool:
-        """The window with rows as `elf.query` has them, in place of an earlier revision, or of the same: writing twice is
+    def put(self, window: Window | None, edition: int, columns: Columns, rows: Iterable[Sequence[Any]]) -> bool:
+        """The window with rows as `elf.query` has them, in place of an earlier edition, or of the same: writing twice is
         writing once. False: there is a later one, and nothing was done. O(rows), a batch of them in memory."""
         made = _table_columns(columns)
         start, end = (None, None) if window is None else window
@@ -151,18 +151,18 @@ class ParquetSink:
 
         def batches() -> Iterator[pyarrow.Table]:
             while some := list(itertools.islice(rest, BATCH_ROWS)):
-                yield arrow_table(made, [(start, end, revision, *row) for row in some])
+                yield arrow_table(made, [(start, end, edition, *row) for row in some])
 
-        return self._put(Held(_id(window), revision), arrow_schema(made), batches())
+        return self._put(Held(_id(window), edition), arrow_schema(made), batches())
 
-    def withdraw(self, window: Window | None, revision: int) -> bool:
-        """No plan of the job has the window any more. False: it is not there, or in a later revision."""
+    def withdraw(self, window: Window | None, edition: int) -> bool:
+        """No plan of the job has the window any more. False: it is not there, or in a later edition."""
         key = _id(window)
         partition = partition_of(key, self.by)
         holder = self._partition(partition).holder(key)
         if holder is None:
             return False
-        return self._put(Held(key, revision), self._schema(self.folder / partition / holder), ())
+        return self._put(Held(key, edition), self._schema(self.folder / partition / holder), ())
 
     def _put(self, held: Held, schema: pyarrow.Schema, batches: Iterable[pyarrow.Table]) -> bool:
         partition = partition_of(held.window, self.by)
@@ -170,7 +170,7 @@ class ParquetSink:
         holder = files.holder(held.window)
         if holder is not None and held_in(holder) is not None:
             holder = self._rightly_named(partition, holder)
-        if (files.revision_of(held.window) or 0) > held.revision:
+        if (files.edition_of(held.window) or 0) > held.edition:
             return False
         if holder is None or len(files.windows(holder)) == 1:
             self._write(partition, holder, _File((held,), schema, batches))
@@ -186,7 +186,7 @@ class ParquetSink:
         return True
 
     def _rightly_named(self, partition: str, name: str) -> str:
-        """A file got a later revision, and the process ended before it got the name."""
+        """A file got a later edition, and the process ended before it got the name."""
         folder = self.folder / partition
         windows = self._listed(folder / name)
         right = file_name(windows)

@@ -1,4 +1,4 @@
-"""Results as the API has them, as Arrow: `_id`, the window and its revision, then the job's columns."""
+"""Results as the API has them, as Arrow: `_id`, the window and its edition, then the job's columns."""
 
 from __future__ import annotations
 

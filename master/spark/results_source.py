@@ -1,9 +1,9 @@
 """Final results of a live job as a Spark table: `format("elfstream_results")`, batch and stream.
 
-Batch: each window that starts in [`from`, `to`), in its last final revision, as of the read; where they are more than a
+Batch: each window that starts in [`from`, `to`), in its last final edition, as of the read; where they are more than a
 page, several tasks share them (result_ranges.py). Stream: each final result once, in the order of publication; a window that
-is revised comes again with the next `_revision`. An offset is the id of a result in the job's log, the same at every node,
-so a query goes on from its checkpoint through restarts and takeovers.
+changes comes again as its next edition (`_revision`). An offset is the id of a result in the job's log, the same at every
+node, so a query goes on from its checkpoint through restarts and takeovers.
 
 Options: `job`; `url` (several with commas), `tokenFile` or `token`, `cacert`, `cert`, `key` (files that executors have as
 well); `from`, `to` (RFC 3339); `partitions`: how many tasks share a batch at most; for streams `startingFrom`: earliest,

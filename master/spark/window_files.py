@@ -1,7 +1,7 @@
-"""How windows lie in a folder of Parquet files: partitions, names, which file has which revision. Pure.
+"""How windows lie in a folder of Parquet files: partitions, names, which file has which edition. Pure.
 
 A file has one window or, once small files were put together, several. Its name tells: of one window its times and its
-revision, of several how many there are and a digest of what they are, so that other content has another name. The list
+edition, of several how many there are and a digest of what they are, so that other content has another name. The list
 itself is in the footer.
 """
 
@@ -36,10 +36,10 @@ class WindowId(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A window in a file, and the revision that is there."""
+    """A window in a file, and the edition that is there."""
 
     window: WindowId
-    revision: int
+    edition: int
 
 
 def partition_of(window: WindowId, by: str) -> str:
@@ -67,8 +67,8 @@ def partition_end(partition: str) -> datetime | None:
 def file_name(windows: Sequence[Held]) -> str:
     """Of a file with these windows, ordered."""
     if len(windows) == 1:
-        window, revision = windows[0]
-        return f"{_times(window)}-r{revision}{SUFFIX}"
+        window, edition = windows[0]
+        return f"{_times(window)}-r{edition}{SUFFIX}"
     digest = hashlib.sha256(msgspec.json.encode(windows)).hexdigest()[:16]
     return f"{_times(_span(windows))}-{len(windows)}w-{digest}{SUFFIX}"
 
@@ -116,7 +116,7 @@ _Windows = msgspec.json.Decoder(list[Held])
 
 
 def encoded_windows(windows: Sequence[Held]) -> bytes:
-    """JSON: [[[start_us, end_us], revision], ...]."""
+    """JSON: [[[start_us, end_us], edition], ...]."""
     return msgspec.json.encode(windows)
 
 
@@ -130,7 +130,7 @@ class PartitionFiles:
 
     def __init__(self, files: Mapping[str, Sequence[Held]]) -> None:
         self._files = {name: tuple(windows) for name, windows in files.items()}
-        self._at = {one.window: (name, one.revision) for name, windows in files.items() for one in windows}
+        self._at = {one.window: (name, one.edition) for name, windows in files.items() for one in windows}
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._files))
@@ -141,7 +141,7 @@ class PartitionFiles:
     def windows(self, name: str) -> tuple[Held, ...]:
         return self._files[name]
 
-    def revision_of(self, window: WindowId) -> int | None:
+    def edition_of(self, window: WindowId) -> int | None:
         found = self._at.get(window)
         return None if found is None else found[1]
 
@@ -156,7 +156,7 @@ class PartitionFiles:
             for one in self._files.pop(old):
                 del self._at[one.window]
         self._files[new] = tuple(windows)
-        self._at |= {one.window: (new, one.revision) for one in self._files[new]}
+        self._at |= {one.window: (new, one.edition) for one in self._files[new]}
 
 
 def free_names(names: Iterable[str], taken: Iterable[str]) -> list[str]:

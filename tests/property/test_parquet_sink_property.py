@@ -1,5 +1,5 @@
 """A folder of windows under random histories and a stop at any step: every reader sees each window once, never an earlier
-revision than before, and in the end the last. The model is a dict."""
+edition than before, and in the end the last. The model is a dict."""
 
 from __future__ import annotations
 
@@ -87,14 +87,14 @@ class Put(NamedTuple):
     id: int
     number: int
     """Of the window."""
-    revision: int
+    edition: int
     is_wide: bool
     rows: int
     """-1: withdrawn."""
 
 
 Seen = dict[datetime, tuple[int, int]]
-"""By start: revision and rows. A window without rows is not seen."""
+"""By start: edition and rows. A window without rows is not seen."""
 
 
 def seen(folder: Path, depth: str) -> Seen:
@@ -116,27 +116,27 @@ def window(number: int) -> Window:
 
 def apply(sink: ParquetSink, put: Put) -> None:
     if put.rows < 0:
-        sink.withdraw(window(put.number), put.revision)
+        sink.withdraw(window(put.number), put.edition)
     elif put.is_wide:
-        sink.put(window(put.number), put.revision, WIDE, [(put.revision, "x")] * put.rows)
+        sink.put(window(put.number), put.edition, WIDE, [(put.edition, "x")] * put.rows)
     else:
-        sink.put(window(put.number), put.revision, NARROW, [(put.revision,)] * put.rows)
+        sink.put(window(put.number), put.edition, NARROW, [(put.edition,)] * put.rows)
 
 
 def modelled(puts: list[Put]) -> Seen:
     last = {put.number: put for put in puts}
-    return {window(put.number).start: (put.revision, put.rows) for put in last.values() if put.rows > 0}
+    return {window(put.number).start: (put.edition, put.rows) for put in last.values() if put.rows > 0}
 
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Put]:
     """Revisions of a window ascend, as ids do."""
     drawn = draw(st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.integers(-1, 3)), min_size=6, max_size=30))
-    revisions: dict[int, int] = {}
+    editions: dict[int, int] = {}
     puts = []
     for id, (number, is_wide, rows) in enumerate(drawn, 1):
-        revisions[number] = revisions.get(number, 0) + 1
-        puts.append(Put(id, number, revisions[number], is_wide, rows))
+        editions[number] = editions.get(number, 0) + 1
+        puts.append(Put(id, number, editions[number], is_wide, rows))
     return puts
 
 
@@ -154,10 +154,10 @@ def test_a_writer_that_stops_anywhere(puts: list[Put], stops: list[int], by: str
         """Nothing is seen twice, nothing that was there goes missing or back."""
         now = seen(folder, depth)
         gone = {put.number for put in puts if put.rows <= 0}
-        for start, (revision, _) in was.items():
+        for start, (edition, _) in was.items():
             number = (start - START) // SIZE
             assert number in gone or start in now, f"{start} is missing"
-            assert start not in now or now[start][0] >= revision
+            assert start not in now or now[start][0] >= edition
         was.clear()
         was.update(now)
 

@@ -25,7 +25,7 @@ def live(sql: str = PER_10_S, **settings: int) -> LiveTest:
 
 
 def told(test: LiveTest) -> list[tuple[float, int, int]]:
-    """(window start in seconds, revision, count) of what was published."""
+    """(window start in seconds, edition, count) of what was published."""
     return [
         ((window.window.start - START).total_seconds(), window.revision, window.rows[0].n)
         for window in test.finals()
@@ -44,7 +44,7 @@ def test_old_logs_close_windows_by_their_own_time_and_the_last_by_silence() -> N
     assert told(test) == [(10.0, 1, 2)]
 
 
-def test_late_lines_give_revisions_and_then_are_counted() -> None:
+def test_late_lines_make_editions_and_then_are_counted() -> None:
     test = live(lateness_us=10_000_000)
     test.write(line(1), line(15))
     test.sleep(0.1)

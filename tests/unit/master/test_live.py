@@ -47,14 +47,14 @@ class Log:
 
 
 def _told(publication: Publication) -> Told:
-    """(start in seconds, revision, rows without the window)."""
+    """(start in seconds, edition, rows without the window)."""
     window = publication.window
     assert publication.status == "final"
     columns = [
         column.columns[0].to_list() for column in window.columns if column.type.kind is not Kind.WINDOW
     ]
     start = -1 if window.start_us is None else window.start_us // SECOND
-    return start, publication.revision, list(zip(*columns, strict=True))
+    return start, publication.edition, list(zip(*columns, strict=True))
 
 
 def test_a_window_is_final_once_the_watermark_passes_its_end() -> None:
@@ -100,7 +100,7 @@ def test_tentative_windows_show_what_is_open() -> None:
     log.append((1, "/a"), (12, "/b"))
     log.advance(10)
     (publication,) = log.live.open_windows(log.phase.store)
-    assert (publication.window.start_us, publication.revision) == (10 * SECOND, 0)
+    assert (publication.window.start_us, publication.edition) == (10 * SECOND, 0)
     assert publication.status == "tentative"
     log.append((13, "/b"))
     current = log.live.current(log.phase.store)
@@ -146,19 +146,19 @@ def test_a_second_stage_sees_one_window_at_a_time() -> None:
     sql=st.sampled_from([TUMBLING, SLIDING]),
 )
 @settings(deadline=None, max_examples=150)
-def test_last_revisions_are_the_answer_of_the_whole_log(
+def test_last_editions_are_the_answer_of_the_whole_log(
     blocks: list[list[tuple[int, str]]], delay: int, sql: str
 ) -> None:
-    """A lateness that covers all disorder leaves nothing late, so the last revisions are the whole answer."""
+    """A lateness that covers all disorder leaves nothing late, so the last editions are the whole answer."""
     log, greatest = Log(sql, lateness_s=60), 0
     published: dict[int, tuple[int, list[tuple[object, ...]]]] = {}
     for block in blocks:
         log.append(*block)
         greatest = max([greatest, *(second for second, _ in block)])
-        for start, revision, rows in log.advance(greatest - delay):
-            assert revision == published.get(start, (0, []))[0] + 1
-            published[start] = (revision, rows)
-    published |= {start: (revision, rows) for start, revision, rows in log.drain()}
+        for start, edition, rows in log.advance(greatest - delay):
+            assert edition == published.get(start, (0, []))[0] + 1
+            published[start] = (edition, rows)
+    published |= {start: (edition, rows) for start, edition, rows in log.drain()}
     whole = Log(sql)
     if blocks:
         whole.append(*(row for block in blocks for row in block))

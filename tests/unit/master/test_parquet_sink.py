@@ -65,13 +65,13 @@ def test_a_window_of_many_rows_is_written_in_batches(tmp_path: Path, monkeypatch
     assert parquet.ParquetFile(tmp_path / name).num_row_groups == 11
 
 
-def test_the_same_revision_again_takes_its_place_an_earlier_one_does_not(tmp_path: Path) -> None:
+def test_the_same_edition_again_takes_its_place_an_earlier_one_does_not(tmp_path: Path) -> None:
     with ParquetSink(tmp_path) as sink:
         sink.put(window(), 2, NUMBERS, [(1,)])
         assert not sink.put(window(), 1, NUMBERS, [(9,)])
         assert sink.put(window(), 2, NUMBERS, [(2,)])
-        assert sink.revision_of(window()) == 2
-        assert sink.revision_of(window(1)) is None
+        assert sink.edition_of(window()) == 2
+        assert sink.edition_of(window(1)) is None
     assert [row["n"] for row in rows(tmp_path)] == [2]
 
 
@@ -98,7 +98,7 @@ def test_small_files_become_one_which_is_revised(tmp_path: Path) -> None:
     (name,) = names(tmp_path)
     assert parquet.ParquetFile(tmp_path / name).num_row_groups == 1
     with ParquetSink(tmp_path) as sink:
-        assert [sink.revision_of(window(number)) for number in range(7)] == [1, 1, 2, 2, 1, 1, None]
+        assert [sink.edition_of(window(number)) for number in range(7)] == [1, 1, 2, 2, 1, 1, None]
 
 
 def test_other_columns_have_files_of_their_own(tmp_path: Path) -> None:
@@ -169,4 +169,4 @@ def test_a_file_of_others_with_a_name_like_ours_is_told(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     parquet.write_table(pyarrow.table({"n": [1]}), folder / "20259999T193000Z-20251128T193010Z-r1.parquet")
     with ParquetSink(tmp_path) as sink, pytest.raises(SinkError, match=r"r1\.parquet was not written by elfstream"):
-        sink.revision_of(window())
+        sink.edition_of(window())

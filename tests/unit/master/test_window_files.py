@@ -27,7 +27,7 @@ ENDLESS = WindowId(None, None)
 
 
 @pytest.mark.parametrize(
-    ("window", "revision", "name"),
+    ("window", "edition", "name"),
     [
         (TEN_S, 1, "20251128T193000Z-20251128T193010Z-r1.parquet"),
         (HALF_S, 12, "20251128T193000.500000Z-20251128T193001Z-r12.parquet"),
@@ -35,9 +35,9 @@ ENDLESS = WindowId(None, None)
         (WindowId(micros_of(datetime(1, 1, 1, tzinfo=UTC)), 0), 1, "00010101T000000Z-19700101T000000Z-r1.parquet"),
     ],
 )
-def test_a_name_tells_window_and_revision(window: WindowId, revision: int, name: str) -> None:
-    assert file_name([Held(window, revision)]) == name
-    assert held_in(name) == Held(window, revision)
+def test_a_name_tells_window_and_edition(window: WindowId, edition: int, name: str) -> None:
+    assert file_name([Held(window, edition)]) == name
+    assert held_in(name) == Held(window, edition)
 
 
 def test_other_content_has_another_name() -> None:
@@ -61,7 +61,7 @@ def test_partitions_by_the_start() -> None:
 def test_where_a_window_is() -> None:
     files = PartitionFiles({"a": [Held(TEN_S, 1)], "b": [Held(HALF_S, 2)]})
     files.replace("a", "c", [Held(TEN_S, 4)])
-    assert (files.holder(TEN_S), files.revision_of(TEN_S), files.holder(ENDLESS)) == ("c", 4, None)
+    assert (files.holder(TEN_S), files.edition_of(TEN_S), files.holder(ENDLESS)) == ("c", 4, None)
     assert list(files) == ["b", "c"]
 
 
