@@ -78,6 +78,28 @@ def check(root: SmallRoot, source: Source, texts: list[bytes], plan: Plan, revis
     assert content_of(stream) == panes
 
 
+class WithLog(NamedTuple):
+    """An agent that has read the `first` lines of a log."""
+
+    source: Source
+    plan: Plan
+    lines: Lines
+    log: Path
+    root: SmallRoot
+    agent: SmallAgent
+    first: bytes
+
+
+def with_a_log(folder: Path, count: int, settled_s: float = 2.0, **options: object) -> WithLog:
+    """`options` are those of the source."""
+    source, plan, lines, log = source_of(folder, **options), plan_of(), Lines(), folder / "access.log"
+    first = append(log, lines.take(count))
+    root = SmallRoot(KEY, plan)
+    agent = SmallAgent(folder, [source], [root])
+    agent.settle(settled_s)
+    return WithLog(source, plan, lines, log, root, agent, first)
+
+
 def test_what_grows_is_folded(tmp_path: Path) -> None:
     source, plan, lines = source_of(tmp_path), plan_of(), Lines()
     log = tmp_path / "access.log"
@@ -174,12 +196,7 @@ def test_reading_begins_at_the_end_and_never_goes_back(tmp_path: Path) -> None:
 
 def test_bytes_that_are_gone_are_counted_whoever_reads(tmp_path: Path) -> None:
     """A log is cut without a copy: what was seen and not read is lost, for the first reading and for a later one."""
-    source, plan, lines = source_of(tmp_path, lost_wait_s=1.0), plan_of(), Lines()
-    log = tmp_path / "access.log"
-    text = append(log, lines.take(50))
-    root = SmallRoot(KEY, plan)
-    agent = SmallAgent(tmp_path, [source], [root])
-    agent.settle(2.0)
+    source, plan, lines, log, root, agent, text = with_a_log(tmp_path, 50, lost_wait_s=1.0)
     unread = append(log, lines.one()[:-1])  # half a line is read, and waits
     agent.settle(2.0)
     log.write_bytes(b"")
@@ -204,26 +221,11 @@ def rotate_and_delete(log: Path) -> None:
     old.unlink()
 
 
-class Deleted(NamedTuple):
-    source: Source
-    plan: Plan
-    lines: Lines
-    log: Path
-    root: SmallRoot
-    agent: SmallAgent
-    first: bytes
-    """What the file had that is not there any more."""
-
-
-def with_a_deleted_log(folder: Path) -> Deleted:
-    """An agent that has read 200 lines of a log, which was rotated and deleted then."""
-    source, plan, lines, log = source_of(folder), plan_of(), Lines(), folder / "access.log"
-    first = append(log, lines.take(200))
-    root = SmallRoot(KEY, plan)
-    agent = SmallAgent(folder, [source], [root])
-    agent.settle(2.0)
-    rotate_and_delete(log)
-    return Deleted(source, plan, lines, log, root, agent, first)
+def with_a_deleted_log(folder: Path) -> WithLog:
+    """Of 200 lines; it was rotated and deleted then."""
+    made = with_a_log(folder, 200)
+    rotate_and_delete(made.log)
+    return made
 
 
 def test_a_rotated_and_deleted_log_stays_open_until_it_is_released(tmp_path: Path) -> None:
@@ -450,12 +452,7 @@ def test_what_is_known_of_logs_may_be_lost(tmp_path: Path) -> None:
 def test_a_journal_without_room_reads_again_what_was_not_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, plan, lines = source_of(tmp_path), plan_of(), Lines()
-    log = tmp_path / "access.log"
-    text = append(log, lines.take(100))
-    root = SmallRoot(KEY, plan)
-    agent = SmallAgent(tmp_path, [source], [root])
-    agent.settle(2.0)
+    source, plan, lines, log, root, agent, text = with_a_log(tmp_path, 100)
     cut = agent.streams.journal.cut
     refusals = 0
 
@@ -499,12 +496,8 @@ def test_memory_that_is_short_parks_streams_and_loses_nothing(tmp_path: Path) ->
 @pytest.mark.parametrize("kept", ["journal", "knowledge"])
 def test_cuts_and_what_is_known_of_logs_may_be_of_different_age(kept: str, tmp_path: Path) -> None:
     """A crash leaves one of the two older than the other; nothing was committed since."""
-    source, plan, lines = source_of(tmp_path), plan_of(), Lines()
-    log, known = tmp_path / "access.log", tmp_path / "logs"
-    text = append(log, lines.take(100))
-    root = SmallRoot(KEY, plan)
-    agent = SmallAgent(tmp_path, [source], [root])
-    agent.settle(4.0)
+    source, plan, lines, log, root, agent, text = with_a_log(tmp_path, 100, settled_s=4.0)
+    known = tmp_path / "logs"
     agent.loss = 1.0
     old = bytes(agent.data), known.read_bytes()
     for _ in range(20):

@@ -16,7 +16,16 @@ from agent.source_logs import SourceLogs
 from agent.sources import Source
 from job.plan import Plan
 from srt.frame_messages import Counters
-from tests.integration.test_logs_driver import KEY, SECOND_US, START_S, Lines, append, plan_of, source_of
+from tests.integration.test_logs_driver import (
+    KEY,
+    SECOND_US,
+    START_S,
+    Lines,
+    append,
+    plan_of,
+    source_of,
+    with_a_log,
+)
 from tests.small_agent import SmallAgent, SmallRoot, content_of, truth_of
 
 
@@ -46,12 +55,7 @@ class Away:
 
 @pytest.fixture
 def away(tmp_path: Path) -> Away:
-    source, plan, lines = source_of(tmp_path, lost_wait_s=1.0), plan_of(), Lines()
-    log = tmp_path / "access.log"
-    read = append(log, lines.take(200))
-    root = SmallRoot(KEY, plan)
-    agent = SmallAgent(tmp_path, [source], [root])
-    agent.settle(4.0)
+    source, plan, lines, log, root, agent, read = with_a_log(tmp_path, 200, settled_s=4.0, lost_wait_s=1.0)
     journal = bytes(agent.data)
     agent.loss = 1.0
     unread = append(log, lines.take(100))
@@ -189,12 +193,7 @@ def test_of_a_line_that_was_lost_in_part_nothing_is_read(
     between: Callable[[SmallAgent], None], tmp_path: Path
 ) -> None:
     """A log is cut in the middle of a line; a copy of all of it turns up when nobody waits for it any more."""
-    source, plan, lines = source_of(tmp_path, lost_wait_s=1.0), plan_of(), Lines()
-    log = tmp_path / "access.log"
-    read = append(log, lines.take(50))
-    root = SmallRoot(KEY, plan)
-    agent = SmallAgent(tmp_path, [source], [root])
-    agent.settle(2.0)
+    source, plan, lines, log, root, agent, read = with_a_log(tmp_path, 50, lost_wait_s=1.0)
     line = lines.one()
     append(log, line[:-20])
     agent.settle(2.0)

@@ -113,15 +113,20 @@ def test_files_are_followed_under_the_same_clock(tmp_path: Path) -> None:
         assert test.troubles == []
 
 
+def lose_half_a_line(test: FollowTest, log: Path) -> None:
+    """Of two lines the second has no end yet when the log is emptied, and is nowhere when it is given up."""
+    log.write_text(line(1) + "\n" + line(2))
+    test.sleep(0.5)
+    log.write_text("")
+    for _ in range(20):
+        test.sleep(0.5)
+    assert test.query.gap_bytes == len(line(2))
+
+
 def test_what_was_lost_is_told(tmp_path: Path) -> None:
     log = tmp_path / "access.log"
     with FollowTest(PER_10_S, "combined", [log], clock_us=int(START.timestamp() * 1e6)) as test:
-        log.write_text(line(1) + "\n" + line(2))
-        test.sleep(0.5)
-        log.write_text("")
-        for _ in range(20):
-            test.sleep(0.5)
-        assert test.query.gap_bytes == len(line(2))
+        lose_half_a_line(test, log)
         assert test.troubles == [f"{log}: {len(line(2))} bytes were gone before they could be read (truncated)"]
 
 
@@ -129,12 +134,7 @@ def test_what_is_found_after_all_was_not_lost(tmp_path: Path) -> None:
     log = tmp_path / "access.log"
     clock_us = int(START.timestamp() * 1e6)
     with FollowTest(PER_10_S, "combined", [f"{log}*"], clock_us=clock_us) as test:
-        log.write_text(line(1) + "\n" + line(2))
-        test.sleep(0.5)
-        log.write_text("")
-        for _ in range(20):
-            test.sleep(0.5)
-        assert test.query.gap_bytes == len(line(2))
+        lose_half_a_line(test, log)
         (tmp_path / "access.log.1").write_text(line(1) + "\n" + line(2) + "\n")
         for _ in range(20):
             test.sleep(0.5)

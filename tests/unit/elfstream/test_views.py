@@ -386,16 +386,19 @@ def test_top_fits(columns: int, lines: int) -> None:
 
 def test_on_a_narrow_screen_facts_go_before_names_look_alike() -> None:
     names = ["checkout-errors-eu-west-1", "checkout-errors-eu-west-2", "checkout-errors-us-west-1", "hot"]
-    drawn = fleet_picture(FleetState("http://web1:7117", NODES, [*map(state, names)], 4, "20:00:00Z"), 60, 24, False)
-    assert drawn[2:-2] == [
+
+    def drawn(columns: int) -> list[str]:
+        shown = FleetState("http://web1:7117", NODES, [*map(state, names)], 4, "20:00:00Z")
+        return fleet_picture(shown, columns, 24, False)[2:-2]
+
+    assert drawn(60) == [
         "job                       state      agents  lines/s  behind",
         "checkout-err…s-eu-west-1  running       1/2   1.10 k   3.5 s",
         "checkout-err…s-eu-west-2  running       1/2   1.10 k   3.5 s",
         "checkout-err…s-us-west-1  running       1/2   1.10 k   3.5 s",
         "hot                       running       1/2   1.10 k   3.5 s",
     ]
-    drawn = fleet_picture(FleetState("http://web1:7117", NODES, [*map(state, names)], 4, "20:00:00Z"), 40, 24, False)
-    assert drawn[2:-2] == [
+    assert drawn(40) == [
         "job                    state      behind",
         "checkout-e…-eu-west-1  running     3.5 s",
         "checkout-e…-eu-west-2  running     3.5 s",
