@@ -54,6 +54,7 @@ from srt.automaton import Ref, Send, Write
 from srt.data_dir import DataDir
 from srt.directory import EntryChanged, EntryEnded
 from srt.driver import PeerLinks
+from srt.handshakes import watch_handshakes
 from srt.ids import ID_BYTES
 from srt.links import Free, Hold, Links
 from srt.peer_counters import printable
@@ -175,6 +176,8 @@ class RunningNode:
             security.peer_auth,
             PeerOptions(peers_max=descriptors.of_peers(descriptors.limit())),
         )
+        if security.server_tls is not None:
+            watch_handshakes(security.server_tls, self._links.handshake_failed)
         self._runner = web.AppRunner(
             self._api.app, access_log=None, handle_signals=False, keepalive_timeout=KEEPALIVE_S
         )

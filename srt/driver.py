@@ -241,6 +241,10 @@ class PeerLinks:
         await self._live(socket)
         return ws
 
+    def handshake_failed(self, problem: str) -> None:
+        """At the port, before anything was asked: of a peer or of anybody (srt/handshakes.py)."""
+        self.refusals.count("tls", f"a TLS handshake failed: {problem}", self._clock().s)
+
     def _socket(self, ws: WebSocket, peer: Ref, dialled: bool) -> PeerSocket:
         return PeerSocket(ws, peer, dialled, self.options, self._take, self._came)
 

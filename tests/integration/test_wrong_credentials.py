@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import socket
+import ssl
 import subprocess
 import sys
 import urllib.error
@@ -126,6 +128,33 @@ def test_a_node_that_is_not_let_in_says_why(world: World, name: str, seed: str, 
         # The last dial counts, and on a busy machine one may have got no answer.
         said_by = f"this node has not joined the fleet yet: {why}"
         until(lambda: _readiness(node) == (503, said_by), PATIENCE_S, f"{said_by} in /readyz")
+
+
+def _refused(node: NodeProcess, trusting: ssl.SSLContext) -> dict[str, int]:
+    """By reason, as its metrics have it."""
+    request = urllib.request.Request(f"https://127.0.0.1:{node.port}/metrics")
+    request.add_header("Authorization", f"Bearer {TOKEN}")
+    with urllib.request.urlopen(request, timeout=5.0, context=trusting) as answer:
+        text = answer.read().decode()
+    return {reason: int(count) for reason, count in re.findall(r'link_refused_total\{reason="(\w+)"\} (\d+)', text)}
+
+
+def test_handshakes_that_fail_are_counted(world: World) -> None:
+    """No request ever comes of them: plain HTTP, a certificate of another authority, a client that does not trust ours."""
+    node = world.node("counted", _section(token_file=world.token, **world.ours))
+    until(lambda: "started" in node.said.read_text(), 60.0, "the start")
+    trusting, stranger = (ssl.create_default_context(cafile=world.ours["ca"]) for _ in range(2))
+    assert _refused(node, trusting) == {}
+    stranger.load_cert_chain(world.others["cert"], world.others["key"])
+    with socket.create_connection(("127.0.0.1", node.port), timeout=5.0) as plain:
+        plain.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        while plain.recv(4096):
+            pass
+    for context in (stranger, ssl.create_default_context(cafile=world.others["ca"])):
+        with pytest.raises(OSError):
+            urllib.request.urlopen(f"https://127.0.0.1:{node.port}/healthz", timeout=5.0, context=context)
+    until(lambda: _refused(node, trusting) == {"tls": 3}, 30.0, "all of them in the metrics")
+    assert "a TLS handshake failed: plain HTTP came, and this port has TLS" in node.said.read_text()
 
 
 def test_the_api_says_what_is_missing(world: World) -> None:
