@@ -100,7 +100,7 @@ class RunningNode:
         self._rng = random.Random()
         self._to_loop: deque[Any] = deque()
         self._bell = Bell()
-        self._ready = False
+        self._leaving = False
         cores = config.limits.cpu_max_cores
         self._rest_s = unlimited if cores is None else CpuShare(cores).rest_s
         self._logs: LogsThread | None = None
@@ -238,7 +238,7 @@ class RunningNode:
     async def stop(self) -> None:
         """Leaves the fleet: others hear of it and take over its jobs, what was decided is stored, and nothing is lost that
         the logs do not have."""
-        self._ready = False
+        self._leaving = True
         self._booking.cancel()
         self._post(LeaveRing())
         try:
@@ -344,7 +344,9 @@ class RunningNode:
 
     def faults(self) -> Sequence[str]:
         faults = []
-        if not self._core.ring.active:
+        if self._leaving:
+            faults.append("this node is leaving the fleet")
+        elif not self._core.ring.active:
             why = self._links.last_failure
             faults.append("this node has not joined the fleet yet" + (why and f": {printable(why)}"))
         late_s = self._thread.late_s
