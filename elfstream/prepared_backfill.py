@@ -20,7 +20,8 @@ from job.plan import ColumnRef, Plan
 from job.sizes import size_bytes
 from job.times import micros_of
 from job.types import TIMESTAMP
-from master.spark.backfill import SIZES, Backfill, DoneWindow, Report, Sizes
+from master.spark.backfill import SIZES, Backfill, DoneWindow, Sizes
+from master.spark.backfill_counts import Report
 from master.spark.orders import Job
 from master.spark.partials import kept_panes
 from master.spark.splits import TimeRange, local_files, local_path, plan_splits

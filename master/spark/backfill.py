@@ -7,13 +7,9 @@ the other. What tasks and stretches made is kept in the work folder, if there is
 from __future__ import annotations
 
 import os
-from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,10 +20,11 @@ from job.errors import FormatError, JobError
 from master.errors import MasterError
 from master.spark import executor
 from master.spark.actions import Actions
+from master.spark.backfill_counts import BackfillCounts, Report
 from master.spark.driver_merge import DriverMerge
 from master.spark.merging import Joined
 from master.spark.orders import Job, SplitTask
-from master.spark.records import Failed, PaneCounts, PartCounts, SplitCounts, SplitReject, WindowRows, decode
+from master.spark.records import Failed, PartCounts, WindowRows, decode
 from master.spark.splits import SPLIT_BYTES, Split
 from master.spark.splits import tasks as split_tasks
 from master.spark.stretches import ALL_TIME, PART_BYTES, Stretch, assignments, may_be_cut, stretches
@@ -36,7 +33,6 @@ from master.spark.work_folder import WorkFolder, WorkFolderError, identity
 from master.windows import FinishedWindow
 from srt.frame_messages import PaneRun
 
-SAMPLES_MAX = 8
 TASK_BYTES_MAX = 512 << 20
 """Of log in one task: what a task that is lost costs, and how often progress is told."""
 HERE_BYTES = 32 << 20
@@ -52,34 +48,6 @@ class BackfillError(MasterError):
     """A backfill could not be done; says why."""
 
 
-class Reject(NamedTuple):
-    """A line that was no record, and where it stands in its file, from 1."""
-
-    path: str
-    line: int
-    found: SplitReject
-
-
-@dataclass
-class Report:
-    """What was read, as one query over the same files tells it."""
-
-    lines: int = 0
-    parsed: int = 0
-    directives: int = 0
-    rejected: Counter[str] = field(default_factory=Counter)
-    bytes: int = 0
-    eval_errors: int = 0
-    overflow: int = 0
-    groups: int = 0
-    peak_tree_memory: int = 0
-    spilled_bytes: int = 0
-    plain_tasks: int = 0
-    """Tasks on executors without kernels: their lines were scanned by plain Python, and all that follows was done here."""
-    trailing_garbage: list[str] = field(default_factory=list)
-    samples: list[Reject] = field(default_factory=list)
-
-
 class Sizes(NamedTuple):
     """How the work is cut: bytes of log of a split, packed bytes of a task behind the shuffle, and up to which packed bytes
     there is none, since the driver merges them."""
@@ -93,7 +61,7 @@ SIZES = Sizes()
 
 
 class DoneWindow(NamedTuple):
-    """A finished window and how many rows of the log are in it."""
+    """A finished window and how many rows of the log are in it; 0 where it is one of an outer plan."""
 
     window: FinishedWindow
     lines: int
@@ -106,7 +74,7 @@ class Backfill:
         self, job: Job, splits: Sequence[Split], work_dir: str | None = None, sizes: Sizes = SIZES
     ) -> None:
         """With `work_dir`, what is finished is kept there and taken from there. Raises WorkFolderError."""
-        self.report = Report()
+        self.counts = BackfillCounts(job.chain[0].window)
         self.kept_stretches = 0
         """Stretches whose rows were there already."""
         self._folder = None
@@ -120,9 +88,10 @@ class Backfill:
         self._splits = splits
         self._tasks = _numbered(splits, sizes.split_bytes)
         self._scan_id = identity([task.name for task in self._tasks])
-        self._rows: Counter[int] = Counter()
-        self._panes: list[int] = []
-        self._rows_before = [0]
+
+    @property
+    def report(self) -> Report:
+        return self.counts.report
 
     def windows(
         self, context: Any, progress: Callable[[int, int], None] | None = None
@@ -199,7 +168,7 @@ class Backfill:
             0,
             "elfstream: reading logs",
         )
-        sizes = self.told((decode(record) for record in found if executor.is_told(record)), 0)
+        sizes = self.counts.stage((decode(record) for record in found if executor.is_told(record)), 0)
         if self.report.plain_tasks:
             return sizes, None
         groups = [record for record in found if executor.is_content(record)]
@@ -214,7 +183,7 @@ class Backfill:
         """Has a later stage run; the packed bytes of its panes."""
         told = records.filter(executor.is_told)
         found = self._known(actions, told.collect, stage, f"elfstream: stage {stage + 1}")
-        return self.told(map(decode, found), stage)
+        return self.counts.stage(map(decode, found), stage)
 
     def _known(
         self, actions: Actions, action: Callable[[], list[bytes]], stage: int, text: str
@@ -229,54 +198,6 @@ class Backfill:
         if self._folder is not None:
             self._folder.write(name, found)
         return found
-
-    def told(self, found: Iterable[Any], stage: int = 0) -> dict[int, int]:
-        """Takes in what the tasks of a stage counted; the packed bytes of its panes."""
-        sizes: Counter[int] = Counter()
-        splits: list[SplitCounts] = []
-        for one in found:
-            if isinstance(one, PaneCounts):
-                sizes.update(one.bytes)
-                self.report.eval_errors += one.eval_errors
-                self._memory_of(one)
-                if stage == 0:
-                    self._rows.update(one.rows)
-                self.report.plain_tasks += one.is_plain
-            elif isinstance(one, SplitCounts):
-                splits.append(one)
-            elif isinstance(one, PartCounts):
-                self._part_of(one, stage - 1)
-        if stage == 0:
-            self._panes = sorted(self._rows)
-            self._rows_before = [0, *accumulate(self._rows[pane] for pane in self._panes)]
-            self._read(sorted(splits, key=lambda split: split.number))
-        return dict(sizes)
-
-    def _read(self, splits: Sequence[SplitCounts]) -> None:
-        """What was read of the log, and where the rejects stand: lines of a split are counted behind those before it."""
-        report = self.report
-        before: Counter[str] = Counter()
-        for split in splits:
-            report.lines += split.lines
-            report.parsed += split.parsed
-            report.directives += split.directives
-            report.rejected.update(split.rejected)
-            report.bytes += split.bytes
-            if split.has_garbage:
-                report.trailing_garbage.append(split.path)
-            for sample in split.samples[: SAMPLES_MAX - len(report.samples)]:
-                report.samples.append(Reject(split.path, before[split.path] + sample.line, sample))
-            before[split.path] += split.lines
-
-    def _part_of(self, counts: PartCounts, stage: int) -> None:
-        self.report.eval_errors += counts.eval_errors
-        self.report.overflow += counts.overflow
-        self.report.groups += counts.groups if stage == 0 else 0
-        self._memory_of(counts)
-
-    def _memory_of(self, counts: PartCounts | PaneCounts) -> None:
-        self.report.peak_tree_memory = max(self.report.peak_tree_memory, counts.peak_tree_memory)
-        self.report.spilled_bytes += counts.spilled_bytes
 
     def _merged(self, data: bytes, records: Any, stage: int, cuts: Sequence[Stretch]) -> Any:
         parts = [msgspec.msgpack.encode(one) for one in assignments(cuts)]
@@ -320,7 +241,7 @@ class Backfill:
     def merged_by(self, merge: DriverMerge) -> Iterator[DoneWindow]:
         """The windows of content that was collected here."""
         joined = Joined(self.job.plan, memory_of(self.job))
-        for cut, found in merge.finish(self.told):
+        for cut, found in merge.finish(self.counts.stage):
             yield from self._joined(joined, cut, found, len(self.job.chain) - 1)
         self.report.eval_errors += joined.eval_errors
 
@@ -332,9 +253,9 @@ class Backfill:
             if isinstance(record, WindowRows):
                 rows[record.start_us].append(record.run)
             elif isinstance(record, PartCounts):
-                self._part_of(record, stage)
+                self.counts.part(record, stage)
         for start, runs in rows.items():
-            yield DoneWindow(joined.window(start, runs), self._lines(start))
+            yield DoneWindow(joined.window(start, runs), 0 if stage else self.counts.rows(start))
 
     def _waves(
         self, actions: Actions, data: bytes, records: Any, cuts: Sequence[Stretch]
@@ -372,16 +293,6 @@ class Backfill:
 
     def _kept(self, cut: Stretch) -> list[bytes] | None:
         return None if self._folder is None else self._folder.read(self._kept_name(cut.name))
-
-    def _lines(self, start_us: int | None) -> int:
-        """Rows of the log in a window of the log; 0 where the windows are those of an outer plan."""
-        window = self.job.chain[0].window
-        if len(self.job.chain) > 1:
-            return 0
-        if start_us is None or window is None:
-            return self._rows_before[-1]
-        first, end = (bisect_left(self._panes, edge) for edge in (start_us, start_us + window.size_us))
-        return self._rows_before[end] - self._rows_before[first]
 
 
 def _numbered(splits: Sequence[Split], task_bytes: int) -> list[SplitTask]:

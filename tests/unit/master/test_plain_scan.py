@@ -69,7 +69,7 @@ def test_a_scan_without_kernels_gives_the_same_answer(sql: str) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     records = [bytes.fromhex(line) for line in done.stdout.split()]
-    prepared.run.told(counted(records))
+    prepared.run.counts.stage(counted(records), 0)
     merge = DriverMerge(prepared.run.job, 1000)
     for record in filter(is_content, records):
         merge.add(record)
