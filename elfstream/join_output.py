@@ -19,10 +19,10 @@ from job.durations import duration_text
 from job.json_values import JSON_VALUES
 from job.types import Type
 from job.value_texts import time_text
+from master.column_names import free_names
 from master.spark.errors import JoinError
 from master.spark.joins import Change
 from master.spark.parquet_sink import ParquetSink
-from master.spark.window_files import free_names
 from master.window_values import Window
 
 EDITION = 1

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from job.types import Type
+from job.types import BIGINT, STRING, Type
+from master.column_names import free_names
 from master.window_values import slices, values
 from master.windows import FinishedWindow
 
@@ -17,6 +18,13 @@ class ResultColumn(NamedTuple):
 
     name: str
     type: Type
+
+
+def with_publication(columns: Sequence[ResultColumn], edition: str) -> tuple[ResultColumn, ...]:
+    """With two more, which tell of the window that a row is of: `status`, and its edition under that name. Where the query
+    has a column that is called so, which is likely of `status`, theirs gets a _ behind."""
+    status, edition = free_names(("status", edition), [column.name for column in columns])
+    return (*columns, ResultColumn(status, STRING), ResultColumn(edition, BIGINT))
 
 
 class Row(tuple[Any, ...]):

@@ -10,12 +10,11 @@ from typing import IO
 
 from elfstream.live_query import LiveQuery
 from elfstream.output import csv_lines, json_lines, markdown_lines, write_lines
-from elfstream.result import Result, ResultColumn, Row, Stats
+from elfstream.result import Result, ResultColumn, Row, Stats, with_publication
 from elfstream.table import table_lines
 from elfstream.terminal import quantity
 from job.plan import Plan
 from job.times import time_of
-from job.types import BIGINT, STRING
 from job.value_texts import time_text
 from master.live import Publication
 
@@ -71,17 +70,17 @@ class PipeWatcher:
 
     def _rows(self, publication: Publication, rows: list[Row]) -> Iterator[bytes]:
         edition = "revision" if self._style == "csv" else "edition"  # programs know it by the name it has in JSON
-        more = (ResultColumn("status", STRING), ResultColumn(edition, BIGINT))
+        columns = with_publication(self._columns, edition)
         tagged = [(*row, publication.status, publication.edition) for row in rows]
         if self._style == "csv":
-            lines = csv_lines((*self._columns, *more), tagged)
+            lines = csv_lines(columns, tagged)
             if not self._header:
                 next(lines)
             self._header = False
             return lines
         if self._style == "markdown":
-            return markdown_lines((*self._columns, *more), tagged)
-        return table_lines((*self._columns, *more), tagged, self._out)
+            return markdown_lines(columns, tagged)
+        return table_lines(columns, tagged, self._out)
 
 
 class TableWatcher:

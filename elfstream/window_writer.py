@@ -10,7 +10,7 @@ from msgspec.json import encode
 
 from elfstream.output import csv_lines, markdown_lines, write_lines
 from elfstream.remote_results import WindowResult
-from elfstream.result import ResultColumn
+from elfstream.result import ResultColumn, with_publication
 from elfstream.table import table_lines
 from elfstream.views.windows import result_document
 from elfstream.views.words import moment
@@ -71,8 +71,7 @@ class _Tables(Writer):
             column.type.kind is Kind.WINDOW for column in result.columns
         )
         before: tuple[ResultColumn, ...] = () if has_window else (ResultColumn("window", WINDOW),)
-        behind = (ResultColumn("status", STRING), ResultColumn("edition", BIGINT))
-        columns = (*before, *result.columns, *behind)
+        columns = with_publication((*before, *result.columns), "edition")
         if columns != self._columns:
             self._flush()
             self._columns = columns

@@ -29,6 +29,7 @@ from job.times import micros_of, time_of
 from job.types import BIGINT, STRING, TIMESTAMP, Kind, Type
 from master.arrow_rows import Columns, arrow_table
 from master.arrow_types import STAMP, arrow_schema
+from master.column_names import free_names
 from master.spark.errors import SinkError
 from master.spark.sink_disk import SinkDisk
 from master.spark.window_files import (
@@ -40,7 +41,6 @@ from master.spark.window_files import (
     decoded_windows,
     encoded_windows,
     file_name,
-    free_names,
     held_in,
     partition_end,
     partition_of,

@@ -11,9 +11,9 @@ import pyarrow
 from job.types import BIGINT, STRING, TIMESTAMP, Kind, Type, type_of
 from master.arrow_rows import arrow_values
 from master.arrow_types import arrow_schema, arrow_type
+from master.column_names import free_names
 from master.spark.errors import FleetReadError, ResultOptionError
 from master.spark.fleet_reader import JobDocument, ResultDocument
-from master.spark.window_files import free_names
 from master.window_values import from_json
 
 OWN = (("_id", BIGINT), ("_start", TIMESTAMP), ("_end", TIMESTAMP), ("_revision", BIGINT))

@@ -157,15 +157,3 @@ class PartitionFiles:
                 del self._at[one.window]
         self._files[new] = tuple(windows)
         self._at |= {one.window: (new, one.edition) for one in self._files[new]}
-
-
-def free_names(names: Iterable[str], taken: Iterable[str]) -> list[str]:
-    """Names of columns, each with as many _ behind it as make it unlike all others; Spark takes A and a for the same."""
-    used = {name.lower() for name in taken}
-    found = []
-    for name in names:
-        while name.lower() in used:
-            name += "_"
-        used.add(name.lower())
-        found.append(name)
-    return found

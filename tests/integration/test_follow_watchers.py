@@ -279,6 +279,20 @@ def test_markdown_in_a_pipe(tmp_path: Path) -> None:
             child.kill()
 
 
+def test_columns_that_tell_of_the_window_give_way_to_those_of_the_query(tmp_path: Path) -> None:
+    """Two columns of one name are none to a reader of CSV, and most logs have a `status`."""
+    log = tmp_path / "access.log"
+    log.write_bytes(lines(0, 15))
+    sql = "SELECT window(time, '10 seconds') AS w, status, count(*) AS revision FROM access GROUP BY w, status"
+    command = [*COMMAND[:-1], sql, str(log), "--since", "beginning", "-o", "csv"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "w.start,w.end,status,revision,status_,revision_\n"
+        finally:
+            child.kill()
+
+
 @pytest.mark.parametrize("options", [[], ["--format", "combined"]])
 def test_a_log_that_comes_while_it_is_waited_for_is_new(tmp_path: Path, options: list[str]) -> None:
     """However early: the note is told before the tail takes its first look, and nothing written after it may be skipped."""

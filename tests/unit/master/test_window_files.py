@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from job.times import micros_of
+from master.column_names import free_names
 from master.spark.window_files import (
     Held,
     PartitionFiles,
@@ -14,7 +15,6 @@ from master.spark.window_files import (
     decoded_windows,
     encoded_windows,
     file_name,
-    free_names,
     held_in,
     partition_end,
     partition_of,
