@@ -15,8 +15,9 @@ from job.plan import Call, ColumnRef, Expr, Literal
 from job.sql import literals
 from job.sql.aggregates import AggregateList
 from job.sql.limits import DEPTH_MAX
+from job.sql.near_names import did_you_mean
 from job.sql.rules import apply_rule
-from job.sql.scope import Scope, did_you_mean
+from job.sql.scope import Scope
 from job.sql.syntax import Apply, Constant, Interval, Name, Node, Number, Parameter, Star, String, TypeName
 from job.sql.windows import WindowSlot
 from job.types import BOOLEAN, NULL, STRING, TIMESTAMP, WINDOW

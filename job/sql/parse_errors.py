@@ -10,7 +10,7 @@ from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import TokenType as T
 
 from job.errors import SqlError
-from job.sql.scope import did_you_mean
+from job.sql.near_names import did_you_mean
 
 _KEYWORDS = ("SELECT", "DISTINCT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "AND", "BETWEEN", "LIKE")
 _WORD_ADVICE = {
@@ -98,4 +98,4 @@ def _word_advice(token: Any) -> str:
         return ""
     if word in _WORD_ADVICE:
         return _WORD_ADVICE[word]
-    return "" if word in _KEYWORDS or len(word) < 4 else did_you_mean(word, _KEYWORDS, 0.75)
+    return "" if word in _KEYWORDS or len(word) < 4 else did_you_mean(word, _KEYWORDS)

@@ -14,7 +14,8 @@ from job.sql import grouping
 from job.sql.coercion import cast
 from job.sql.expressions import Analyzer
 from job.sql.limits import KEYS_MAX, LIMIT_MAX, ORDER_TERMS_MAX, OUTPUTS_MAX, SUBQUERY_DEPTH_MAX
-from job.sql.scope import Scope, did_you_mean
+from job.sql.near_names import did_you_mean
+from job.sql.scope import Scope
 from job.sql.syntax import Apply, Item, Name, Node, Number, Select
 from job.types import ARRAY, BIGINT, BOOLEAN, NULL, WINDOW
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 
 from job.functions import AGGREGATES, SQL_FUNCTIONS
 from job.plan import ColumnRef, Plan, Schema
+from job.sql.near_names import did_you_mean
 from job.types import STRING, TIMESTAMP, Kind, Type
 
 _NUMBER_ADVICE = "A number has no unit, and a time is a text: write 5000, or TIMESTAMP '2024-05-01 10:00:00'."
@@ -84,10 +84,3 @@ def status_class_advice(text: str) -> str:
     """What to write for 5xx; "" for another text."""
     status = _STATUS_CLASS.fullmatch(text)
     return f"Write BETWEEN {status[1]}00 AND {status[1]}99." if status else ""
-
-
-def did_you_mean(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
-    """Advice naming up to three close names, "" where none is close."""
-    folded = {one.lower(): one for one in known}
-    close = difflib.get_close_matches(name.lower(), folded, 3, likeness)
-    return "Did you mean " + " or ".join(folded[one] for one in close) + "?" if close else ""

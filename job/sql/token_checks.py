@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import TokenType as T
 
 from job.errors import SqlError
 from job.sql.limits import NESTING_MAX, TOKENS_MAX
-from job.sql.scope import did_you_mean
+from job.sql.near_names import did_you_mean
 
 _JSON = "With the json format, name the key: user.id."
 _MEANINGLESS = {

@@ -144,7 +144,7 @@ def test_errors_point_into_the_text(sql: str, at: str, message: str) -> None:
         ("SELECT max(path[0]) FROM access", "BRACKET", "a.b.c"),
         ("SELECT max(split(path, '/')[1]) FROM access", "BRACKET", "split_part"),
         ("SELECT max(regexp_replace(path, 'a', 'b')) FROM access", "not supported", "regexp_extract"),
-        ("SELECT lowr(path) FROM access GROUP BY 1", "unknown", "lower or floor?"),
+        ("SELECT lowr(path) FROM access GROUP BY 1", "unknown", "Did you mean lower?"),
         ("SELECT count(*) FROM access WHERE time > DATE '2024-05-01'", "no type DATE", "TIMESTAMP '2024-05-01'"),
         ("SELECT max(CAST(path AS ARRAY<INT>)) FROM access", "plain types", ""),
         ("SELECT max(status) FROM access WHERE status IS 5", "IS takes NULL, TRUE or FALSE", ""),
