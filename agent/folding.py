@@ -22,6 +22,7 @@ from cython_ext.scan import Batch
 from job.formats import SourceScanner
 from job.panes import PaneState
 from job.row_phase import RowPhase
+from job.times import later
 from srt.frame_messages import Counters, PaneLines, PaneRun
 
 NO_ROOM = (MemoryCapError, SpillError)
@@ -167,7 +168,7 @@ class SourceScan:
             columns, rows = dict(zip(self.wanted, batch.columns, strict=True)), batch.rows
             if self.source.timed:
                 columns, rows, newest = in_time(columns, rows, future_us)
-                latest_us = _later(latest_us, newest)
+                latest_us = later(latest_us, newest)
             rejected = self._count(stretch, batch, batch.rows - rows)
             found.append(Scanned(columns, rows, rejected))
             if batch.directive is not None:
@@ -205,7 +206,3 @@ def fold(scanned: Sequence[Scanned], folds: Mapping[StreamKey, StreamFold]) -> s
                 except NO_ROOM:
                     full.add(key)
     return full
-
-
-def _later(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else max(one, other)

@@ -34,6 +34,7 @@ from agent.journal_format import (
     read_slots,
     slot_offset,
 )
+from job.times import later
 from srt.automaton import Write, WriteAt
 
 ORIGIN = 0
@@ -174,7 +175,7 @@ class Journal:
     def cut(self, files: Positions, latest_us: int | None) -> tuple[Cut, Write]:
         """A cut at the frontier, not durable yet. Raises JournalFull, or JournalError for positions it cannot keep."""
         number = FIRST if self.newest.number == ORIGIN else self.newest.number + STRIDE
-        made = Cut(number, _later(self.newest.latest_us, latest_us), dict(files))
+        made = Cut(number, later(self.newest.latest_us, latest_us), dict(files))
         write = self._add(made)
         self.newest = made
         return made, write
@@ -185,7 +186,7 @@ class Journal:
         """A cut within a range that is read again. Raises JournalFull, or JournalError when no number is left there."""
         end = self.durable[before]
         number = self._number_between(after, before)
-        latest_us = _later(self.durable[after].latest_us, latest_us)
+        latest_us = later(self.durable[after].latest_us, latest_us)
         if end.latest_us is not None and latest_us is not None:
             latest_us = min(
                 latest_us, end.latest_us
@@ -382,9 +383,3 @@ class Journal:
 
 def _early(latest_us: int | None) -> int:
     return -(1 << 63) if latest_us is None else latest_us
-
-
-def _later(one: int | None, other: int | None) -> int | None:
-    if one is None or other is None:
-        return one if other is None else other
-    return max(one, other)

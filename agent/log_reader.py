@@ -37,6 +37,7 @@ from agent.unfit_plans import UnfitPlans, lost_range
 from cbt.memory import Memory
 from job.formats import SourceScanner
 from job.plan_book import ALWAYS
+from job.times import later
 from job.watermark import FUTURE_US
 from job.window import pane_us
 
@@ -98,7 +99,7 @@ class _Target:
         for key in fold(scanned, self.folds):
             self.full.add(key)
             del self.folds[key]
-        self.latest_us = _later(self.latest_us, latest_us)
+        self.latest_us = later(self.latest_us, latest_us)
         self.read_bytes += stretch.stop - stretch.start
         return directives
 
@@ -456,9 +457,9 @@ class LogReader:
                 if target.full:
                     raise _NoRoom(target.read_bytes)
                 left -= at - start.offset
-                latest_us = _later(latest_us, target.latest_us)
+                latest_us = later(latest_us, target.latest_us)
                 if at < end.offset:
-                    reached[name] = FilePosition(at, False, _later(start.latest_us, target.latest_us))
+                    reached[name] = FilePosition(at, False, later(start.latest_us, target.latest_us))
                     is_partial, left = True, 0
                     continue
             elif start.offset < end.offset:
@@ -592,7 +593,3 @@ def _finished(steps: Generator[object, None, T]) -> T:
 def _pane_us(spec: FoldSpec) -> int:
     window = spec.plan.window
     return 0 if window is None else pane_us(window.size_us, window.slide_us)
-
-
-def _later(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else max(one, other)

@@ -33,3 +33,10 @@ def time_of(micros: int | None) -> datetime | None:
         return EPOCH + timedelta(microseconds=micros)
     except OverflowError:
         return datetime.max.replace(tzinfo=UTC) if micros > 0 else datetime.min.replace(tzinfo=UTC)
+
+
+def later(one: int | None, other: int | None) -> int | None:
+    """Of two times, neither of which need be there."""
+    if one is None or other is None:
+        return one if other is None else other
+    return max(one, other)

@@ -15,6 +15,7 @@ from cbt.options import Options as TreeOptions
 from cbt.tree import Tree
 from job.plan_book import ALWAYS, NEVER_US, REVISIONS_MAX, PlanBook, PlanBookError, Revision, covering
 from job.settings import Settings
+from job.times import later
 from master.committed_parts import (
     Counts,
     Dropped,
@@ -23,7 +24,6 @@ from master.committed_parts import (
     WindowKey,
     WindowPublished,
     WindowState,
-    latest,
     registered,
     share_marks,
 )
@@ -238,7 +238,7 @@ class Committed:
         state, mark = self.streams[span.stream], span.watermark_us
         state.next = span.end
         state.counters = state.counters + span.counters
-        state.watermark_us = latest(mark, state.watermark_us)
+        state.watermark_us = later(mark, state.watermark_us)
         self._marks.pop(span.stream.revision, None)
         if not self.roster[span.stream.agent]:
             self.roster[span.stream.agent] = True  # it is back (F4)

@@ -11,6 +11,7 @@ import msgspec
 
 from cbt.tree import Tree
 from job.plan_book import Revision
+from job.times import later
 from master.entries import Reg
 from master.requests import Coverage, ResultRecord
 from srt.frame_messages import Counters, StreamId
@@ -48,13 +49,6 @@ def registered(entry: Reg, partitions: int) -> dict[StreamId, StreamState]:
     return made
 
 
-def latest(one: int | None, other: int | None) -> int | None:
-    """The later of two watermarks, of which there may be none."""
-    if one is None or other is None:
-        return one if other is None else other
-    return max(one, other)
-
-
 def share_marks(streams: Mapping[StreamId, StreamState], stream: StreamId, partitions: int) -> None:
     """Cuts are those of all partitions, so the watermark of one holds for those that are as far. O(P log P)."""
     lanes = sorted((streams[stream.of(partition)] for partition in range(partitions)), key=_next)
@@ -62,7 +56,7 @@ def share_marks(streams: Mapping[StreamId, StreamState], stream: StreamId, parti
     for _, group in groupby(lanes, _next):
         as_far = list(group)
         for lane in as_far:
-            mark = latest(lane.watermark_us, mark)
+            mark = later(lane.watermark_us, mark)
         for lane in as_far:
             lane.watermark_us = mark
 
