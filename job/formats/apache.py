@@ -30,6 +30,7 @@ from job.formats.fields import (
 )
 from job.formats.program import Content, LineProgram
 from job.formats.strftime import complement, names_a_day, to_layout
+from job.formats.templates import pieces_at
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "'": "'"}
 
@@ -152,24 +153,13 @@ def unescape(template: str) -> str:
 def pieces_of(template: str) -> list[Piece | _Time]:
     """Literals, meanings and times of a template. Raises FormatError for a directive Apache does not have."""
     pieces: list[Piece | _Time] = []
-    index = 0
-    while index < len(template):
-        percent = template.find("%", index)
-        if percent < 0:
-            pieces.append(template[index:].encode())
-            break
-        if percent > index:
-            pieces.append(template[index:percent].encode())
-        found, index = _directive(template, percent)
-        if pieces and _labelled(pieces[-1], "%U") and _labelled(found[0], "%q"):
-            pieces[-1:] = [uri("url_path").labelled("%U%q", percent - 1)]
-        else:
-            pieces += found
+    for piece in pieces_at("%", template, _directive):
+        match [*pieces[-1:], piece]:
+            case [Meaning(label="%U", column=column), Meaning(label="%q")]:
+                pieces[-1] = uri("url_path").labelled("%U%q", column)
+            case _:
+                pieces.append(piece)
     return pieces
-
-
-def _labelled(piece: Piece | _Time, label: str) -> bool:
-    return isinstance(piece, Meaning) and piece.label == label
 
 
 def _directive(template: str, percent: int) -> tuple[list[Piece | _Time], int]:

@@ -23,6 +23,7 @@ from job.formats.fields import (
 )
 from job.formats.program import LineProgram
 from job.formats.strftime import to_layout
+from job.formats.templates import pieces_at
 
 DEFAULT = (
     '[%START_TIME%] "%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?:PATH)% %PROTOCOL%" %RESPONSE_CODE% %RESPONSE_FLAGS% '
@@ -99,22 +100,15 @@ def compile_format(format_text: str) -> LineProgram:
 
 def pieces_of(template: str) -> list[Piece]:
     """Literals and meanings of a template. Raises FormatError for an operator that does not end."""
-    pieces: list[Piece] = []
-    index = 0
-    while index < len(template):
-        percent = template.find("%", index)
-        if percent < 0:
-            pieces.append(template[index:].encode())
-            break
-        pieces.append(template[index:percent].encode())
-        if template[percent : percent + 2] == "%%":
-            pieces.append(b"%")
-            index = percent + 2
-            continue
-        end = _operator_end(template, percent)
-        pieces.append(meaning_of(template[percent + 1 : end]).labelled(template[percent : end + 1], percent + 1))
-        index = end + 1
-    return [piece for piece in pieces if piece != b""]
+    return pieces_at("%", template, _operator)
+
+
+def _operator(template: str, percent: int) -> tuple[list[Piece], int]:
+    """What the operator at `percent` means, and the index behind it."""
+    if template[percent : percent + 2] == "%%":
+        return [b"%"], percent + 2
+    end = _operator_end(template, percent)
+    return [meaning_of(template[percent + 1 : end]).labelled(template[percent : end + 1], percent + 1)], end + 1
 
 
 def _operator_end(template: str, percent: int) -> int:

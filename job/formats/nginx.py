@@ -29,6 +29,7 @@ from job.formats.fields import (
 )
 from job.formats.nginx_conf import directives, unescape
 from job.formats.program import Program
+from job.formats.templates import pieces_at
 
 _QUOTINGS = {"default": Quoting.BACKSLASH, "json": Quoting.JSON, "none": Quoting.NONE}
 
@@ -135,17 +136,12 @@ def from_words(words: list[str]) -> tuple[str, str]:
 
 def pieces_of(template: str) -> list[Piece]:
     """Literals and meanings of a template. Raises FormatError for a dollar sign without a name."""
-    pieces: list[Piece] = []
-    index = 0
-    while index < len(template):
-        dollar = template.find("$", index)
-        if dollar < 0:
-            pieces.append(template[index:].encode())
-            break
-        pieces.append(template[index:dollar].encode())
-        name, index = _variable(template, dollar)
-        pieces.append(meaning_of(name, dollar + 1))
-    return [piece for piece in pieces if piece != b""]
+    return pieces_at("$", template, _meaning_at)
+
+
+def _meaning_at(template: str, dollar: int) -> tuple[list[Piece], int]:
+    name, end = _variable(template, dollar)
+    return [meaning_of(name, dollar + 1)], end
 
 
 def _variable(template: str, dollar: int) -> tuple[str, int]:
