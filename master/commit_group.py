@@ -171,7 +171,6 @@ class CommitGroup:
                 self.leadership.propose(entries, now.s)
         elif isinstance(event, Want):
             self.wanted = list(event.members)
-            self._alone.told(self.log.members, self.wanted)
             for ref in event.members:
                 self._met(ref)
         elif isinstance(event, Compact):
@@ -214,7 +213,7 @@ class CommitGroup:
                 self.leadership.rest(now_s)
         elif self.wake_at <= now_s:
             if self._recover_at <= now_s:
-                self._recover(self._alone.steps(self.ref, self.log.meta))
+                self._recover(self._alone.steps(self.ref, self.log))
             elif not self._patience.excuses(self.wake_at, now_s):
                 self._try()
 
@@ -311,12 +310,11 @@ class CommitGroup:
     @property
     def _recover_at(self) -> float:
         """When it goes on without asking anybody."""
-        members = [] if self.role is Role.OUTSIDER else self.log.last_known_members
-        return self._alone.at_s(self.ref, members, self.log.meta)
+        return NEVER if self.role is Role.OUTSIDER else self._alone.at_s(self.ref, self.log, self.commit)
 
     def _hear(self, now_s: float) -> None:
         self._heard_s = now_s
-        self._alone.heard(now_s, self.log.members, self.wanted)
+        self._alone.since(now_s)
 
     def _lost(self, peer: Ref) -> None:
         """The leader may be gone: members ask one after the other to be elected, which nobody grants who still hears it."""
@@ -329,7 +327,7 @@ class CommitGroup:
         """Steps down, or learns who leads."""
         changed = self.leader != leader or self.role is Role.LEADER
         if self.role is Role.LEADER:
-            self._alone.since(self._now.s)
+            self._alone.led(self.epoch, self._now.s)
         if self.role is not Role.OUTSIDER:
             self.role = Role.FOLLOWER
         self.leadership = None
@@ -507,7 +505,7 @@ class CommitGroup:
             return
         index = message.index
         installed = self.log.install(
-            self.log.meta.lineage, index, message.index_epoch, message.members, state
+            self.log.meta.lineage, index, message.index_epoch, message.members, state, message.pair
         )
         self.commit = index
         self._out.append(Restored(self.log.meta.lineage, index, state))

@@ -130,6 +130,8 @@ class Leadership:
         self._rest_until = now_s
         self._asked_s = -float("inf")
         """When the closest was asked to stand, at last."""
+        self._pair_at = NEVER
+        """Two members have been so long enough then."""
         for member in group.log.members:
             if member.id != group.ref.id:
                 self.peers[member.id] = Progress(self.first, now_s)
@@ -167,6 +169,7 @@ class Leadership:
             and not self._held
             and self.peers.keys() | {own} == members
             and all(self._is_even(progress, commit) for progress in self.peers.values())
+            and (len(members) != 2 or log.pair)
             and (not self.wanted or (self.wanted[0].id == own and {ref.id for ref in self.wanted} == members))
         )
 
@@ -335,7 +338,7 @@ class Leadership:
         progress.part_sent = (log.meta.base_index, part)
         message = SnapshotPart(
             log.key, log.meta.lineage, self._group.epoch, log.meta.base_index, log.meta.base_epoch,
-            log.meta.base_members, part, parts, log.state[part * size : (part + 1) * size], now_s,
+            log.meta.base_members, part, parts, log.state[part * size : (part + 1) * size], now_s, log.meta.base_pair,
         )  # fmt: skip
         self._group.send(peer, message)
 
@@ -364,10 +367,16 @@ class Leadership:
                 if ref.id != self._group.ref.id:
                     if len(log.members) == 2 and not self._is_here(ref.id, now_s):
                         return  # it may go on alone, so who led has to be ahead of it (master/alone.py)
-                    self._change_members([other for other in log.members if other.id != ref.id], now_s)
-                    self.peers[ref.id].leaves_at = now_s + LEAVER_LEASES * self._options.lease_s
+                    if self._change_members([other for other in log.members if other.id != ref.id], now_s):
+                        self.peers[ref.id].leaves_at = now_s + LEAVER_LEASES * self._options.lease_s
                     return
         self._hand_over(members, now_s)
+        if len(members) != 2 or log.pair:
+            self._pair_at = NEVER
+        elif self._pair_at == NEVER:
+            self._pair_at = now_s + self._options.lease_s  # more may be on their way into the group
+        elif now_s >= max(self._pair_at, self._hold_until):
+            self._list_members(EntryKind.PAIR, log.members, now_s)
 
     def _keep_learners(self, members: set[bytes], missing: Sequence[Ref], now_s: float) -> None:
         wanted = {ref.id for ref in missing}
@@ -387,8 +396,14 @@ class Leadership:
         """Whether it answers as often as it should."""
         return self.peers[peer].answered_s > now_s - 2 * self._options.heartbeat_s
 
-    def _change_members(self, members: Sequence[Ref], now_s: float) -> None:
-        self.propose([Entry(self._group.epoch, EntryKind.MEMBERS, _encode(list(members)))], now_s)
+    def _change_members(self, members: Sequence[Ref], now_s: float) -> bool:
+        """Whether that is so from here on; of two first both have to know that neither may go on alone any more."""
+        pair = self._log.pair
+        self._list_members(EntryKind.MEMBERS, self._log.members if pair else members, now_s)
+        return not pair
+
+    def _list_members(self, kind: EntryKind, members: Sequence[Ref], now_s: float) -> None:
+        self.propose([Entry(self._group.epoch, kind, _encode(list(members)))], now_s)
 
     def _hand_over(self, members: set[bytes], now_s: float) -> None:
         """Takes nothing new for at most a lease, so that the closest can catch up and be asked to stand."""

@@ -49,6 +49,10 @@ class Meta(msgspec.Struct, frozen=True, array_like=True):
     """The epoch that it had promised then."""
     newest: list[Ref] = []
     """The members by the newest list there ever was in the log: its entry may have rotted since."""
+    base_pair: bool = False
+    """The list at the base says that either of its two members may go on alone."""
+    newest_pair: bool = False
+    """The newest one does."""
 
     @property
     def damaged(self) -> bool:
@@ -66,7 +70,7 @@ class GroupLog:
         self.entries: list[Entry] = []
         self.stored = 0
         """Entries up to here are durable."""
-        self._membership: list[tuple[int, list[Ref]]] = []
+        self._membership: list[tuple[int, list[Ref], bool]] = []
 
     # reading
 
@@ -86,8 +90,18 @@ class GroupLog:
 
     @property
     def members(self) -> list[Ref]:
-        """Those of the newest MEMBERS entry, committed or not."""
+        """Those of the newest list, committed or not."""
         return self._membership[-1][1] if self._membership else self.meta.base_members
+
+    @property
+    def pair(self) -> bool:
+        """Whether that list says that either of its two members may go on alone."""
+        return self._membership[-1][2] if self._membership else self.meta.base_pair
+
+    @property
+    def members_before(self) -> list[Ref]:
+        """Those of the list before, if that is still known; else of the newest."""
+        return self._membership[-2][1] if len(self._membership) > 1 else self.meta.base_members
 
     @property
     def last_known_members(self) -> list[Ref]:
@@ -138,9 +152,10 @@ class GroupLog:
         changes: list[Put | Delete] = []
         for entry in entries:
             self.entries.append(entry)
-            if entry.kind == EntryKind.MEMBERS:
-                self._membership.append((self.last, _MEMBERS.decode(entry.data)))
-                changes += self.set_meta(newest=self.members)
+            if entry.kind in (EntryKind.MEMBERS, EntryKind.PAIR):
+                pair = entry.kind == EntryKind.PAIR
+                self._membership.append((self.last, _MEMBERS.decode(entry.data), pair))
+                changes += self.set_meta(newest=self.members, newest_pair=pair)
             changes.append(self._put(_entry_name(self.last), _encode(entry)))
         return changes
 
@@ -151,28 +166,30 @@ class GroupLog:
         while self._membership and self._membership[-1][0] > last:
             self._membership.pop()
         self.stored = min(self.stored, last)
-        meta = self.set_meta(newest=self.members) if len(self._membership) < known and not self.meta.damaged else []
+        meta: list[Put | Delete] = []
+        if len(self._membership) < known and not self.meta.damaged:
+            meta = self.set_meta(newest=self.members, newest_pair=self.pair)
         return [Delete(self._entry_key(last + 1), self.key + b"f"), *meta]
 
     def compact(self, index: int, state: bytes) -> list[Put | Delete]:
         """Lets a state stand for the entries up to `index`."""
-        epoch, members = self.epoch_at(index), self._members_at(index)
+        epoch, (members, pair) = self.epoch_at(index), self._members_at(index)
         if epoch is None:
             raise ValueError(f"entry {index} is not held")
         del self.entries[: index - self.meta.base_index]
-        self._membership = [(at, members) for at, members in self._membership if at > index]
-        changes = self._rebase(index, epoch, members, state)
+        self._membership = [known for known in self._membership if known[0] > index]
+        changes = self._rebase(index, epoch, members, pair, state)
         return [*changes, Delete(self._entry_key(0), self._entry_key(index + 1))]
 
     def install(
-        self, lineage: Lineage, index: int, epoch: int, members: list[Ref], state: bytes
+        self, lineage: Lineage, index: int, epoch: int, members: list[Ref], state: bytes, pair: bool = False
     ) -> list[Put | Delete]:
         """Replaces the whole log by a state."""
         changes: list[Put | Delete] = [Delete(self.key + b"e", self.key + b"f")]
         self.entries, self._membership = [], []
-        self.meta = msgspec.structs.replace(self.meta, lineage=lineage, newest=members)
+        self.meta = msgspec.structs.replace(self.meta, lineage=lineage, newest=members, newest_pair=pair)
         self.stored = 0
-        return changes + self._rebase(index, epoch, members, state)
+        return changes + self._rebase(index, epoch, members, pair, state)
 
     def everything(self) -> list[Put | Delete]:
         """Writes all anew, whatever the store holds."""
@@ -186,10 +203,12 @@ class GroupLog:
             for number, entry in enumerate(self.entries)
         ]
 
-    def _rebase(self, index: int, epoch: int, members: list[Ref], state: bytes) -> list[Put | Delete]:
+    def _rebase(self, index: int, epoch: int, members: list[Ref], pair: bool, state: bytes) -> list[Put | Delete]:
         self.state = state
         parts = self._state_parts()
-        meta = self.set_meta(base_index=index, base_epoch=epoch, base_members=members, parts=len(parts))
+        meta = self.set_meta(
+            base_index=index, base_epoch=epoch, base_members=members, base_pair=pair, parts=len(parts)
+        )
         return [Delete(self.key + b"s", self.key + b"t"), *parts, *meta]
 
     def _state_parts(self) -> list[Put | Delete]:
@@ -199,11 +218,11 @@ class GroupLog:
             for number, at in enumerate(starts)
         ]
 
-    def _members_at(self, index: int) -> list[Ref]:
-        found = self.meta.base_members
-        for at, members in self._membership:
+    def _members_at(self, index: int) -> tuple[list[Ref], bool]:
+        found = self.meta.base_members, self.meta.base_pair
+        for at, members, pair in self._membership:
             if at <= index:
-                found = members
+                found = members, pair
         return found
 
     # the store

@@ -35,6 +35,8 @@ class EntryKind(IntEnum):
     """What the job wants kept."""
     MEMBERS = 2
     """The members from here on: an encoded list of Ref."""
+    PAIR = 3
+    """The same, of two members that were told already: from here on either may go on alone (master/alone.py)."""
 
 
 ID_BITS = 29
@@ -128,6 +130,8 @@ class SnapshotPart(msgspec.Struct, frozen=True, array_like=True, tag="gs"):
     parts: Annotated[int, Meta(ge=1, le=PARTS_MAX)]
     data: Annotated[bytes, Meta(max_length=PART_BYTES_MAX)]
     sent_s: Sent
+    pair: bool = False
+    """Either of the two members may go on alone."""
 
 
 class PartTaken(msgspec.Struct, frozen=True, array_like=True, tag="gt"):

@@ -91,19 +91,40 @@ def test_nothing_is_committed_until_the_other_is_given_up() -> None:
     assert [group.up(name).values for name in "ab"] == [[b"1"], [b"1"]]
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_who_followed_does_not_go_on_alone_while_the_group_may_grow_without_it(seed: int) -> None:
-    """Else what `a` and `c` committed was given up for a member that had been cut off."""
+@pytest.mark.parametrize("seed", range(16))
+def test_a_third_is_taken_in_and_who_is_cut_off_meanwhile_undoes_nothing(seed: int) -> None:
+    """Only who leads hears whom the ring wants. The other may start again while it is cut off: what it must not forget is in
+    its log."""
     group = Pair(seed)
-    group.want("abc")
+    world = group.world
+    group.every(0.05, world.now + APART_S, lambda: group.want_at("a", "abc"))
+    world.run(world.now + group.rng.random() * 0.4)
+    if seed % 2:
+        world.after(0.2, lambda: group.restart(world.processes["b"]))
     group.cut_off("b")
-    assert leading(group) == ["a"]
-    done = list(group.up("c").values)
-    assert len(done) > 5
-    assert group.up("b").values == [b"1"]
+    assert "a" in leading(group)
+    assert {one.address for one in group.up("a").group.log.members} >= set("ac")
+    done = list(group.up("a").values)
     group.meet("abc")
     assert group.up("b").values[: len(done)] == done
-    assert group.lineage("b").history == FOUNDED
+
+
+@pytest.mark.parametrize("wanted", ["ab", "a"])
+@pytest.mark.parametrize("seed", range(4))
+def test_who_is_cut_off_from_two_others_does_not_go_on_alone_with_a_list_of_two(seed: int, wanted: str) -> None:
+    """Its ring says that others are gone before its lease is over; nobody else ever heard of that list."""
+    group = Pair(seed)
+    group.want("abc")
+    group.world.run(12.0)
+    assert leading(group) == ["a"]
+    group.every(0.05, group.world.now + 0.8, lambda: group.want_at("a", wanted))
+    group.cut_off("a")
+    (leader,) = leading(group)
+    done = list(group.up(leader).values)
+    assert len(done) > 5
+    group.meet("bca")
+    assert group.up("a").values[: len(done)] == done
+    assert group.lineage("a").history == FOUNDED
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -122,7 +143,7 @@ def test_who_led_goes_on_though_the_second_is_gone_before_there_is_a_third(seed:
     assert {one.address for one in group.up("a").group.log.members} == set("acd")
 
 
-def test_who_followed_goes_on_when_it_is_heard_that_nobody_else_is_wanted_any_more() -> None:
+def test_who_followed_goes_on_alone_again_when_a_third_has_come_and_gone() -> None:
     group = Pair(1)
     group.want("abc")
     group.world.run(7.0)
