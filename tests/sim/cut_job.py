@@ -391,7 +391,7 @@ class JobSide:
         box = self._box(agent)
         self._learn_cuts(box, agent, {number})
         before = sorted((cut for cut in (0, *box.cuts) if cut <= number), reverse=True)
-        return any(reached(box, box.read_at(cut), end_us, self.world.now) for cut in before)
+        return any(reached(box.logs, box.read_at(cut), end_us, self.world.now, box.mute) for cut in before)
 
     def _box(self, agent: bytes) -> AgentBox:
         for box in self.boxes.values():

@@ -88,15 +88,15 @@ def window_rows(owner: Revision, key: WindowKey, lines: Iterable[Line]) -> list[
     return [canonical(tree) for tree in trees]
 
 
-def reached(box: AgentBox, at: Positions, end_us: int, now_s: float) -> bool:
-    """Whether the watermark of an agent that has read so far can be at `end_us` (A6), by its log alone.
+def reached(logs: Logs, at: Positions, end_us: int, now_s: float, mute: bool) -> bool:
+    """Whether the watermark of an agent that has read so far can be at `end_us` (A6), by its logs alone.
 
     Each file that goes on has come so far, or held nobody back because it was idle; and one of all, by its lines or by
-    the time that passed since, is there.
+    the time that passed since, is there. `mute`: what it had read may have had no line when it was told how far others are.
     """
     greatest, last_s = None, 0.0
     for name, position in at.items():
-        file = box.logs.files[name]
+        file = logs.files[name]
         times = [line.time for line in file.lines[: position.offset]]
         if not times:
             continue
@@ -106,5 +106,5 @@ def reached(box: AgentBox, at: Positions, end_us: int, now_s: float) -> bool:
         if not position.finished and here - TIMING.delay_us < end_us and not idle:
             return False
     if greatest is None:
-        return not any(file.lines for file in box.logs.files.values()) or box.mute
+        return mute or not any(file.lines for file in logs.files.values())
     return greatest + int((now_s - last_s) * 1e6) - TIMING.delay_us >= end_us

@@ -7,22 +7,23 @@ from typing import Any
 
 import msgspec
 
-from agent.journal import STORE as JOURNAL
-from agent.journal import Journal, JournalOptions
-from elfstream.simulated.disks import FileDisk
-from elfstream.simulated.world import WALL_START_US
+from agent.journal_format import Positions
+from agent.stream_events import Release
+from elfstream.simulated.world import WALL_START_US, Process
 from job.plan import Plan
 from job.settings import JobSpec
 from master.requests import ChangeJob, ForgetAgent, StopJob, SubmitJob
 from srt.frame_messages import StreamId
 from srt.ids import job_key
 from srt.options import RingOptions
+from srt.reducer import ReducerOptions
 from srt.ring import LeaveRing, RingState
 from tests.plans import plan
 from tests.sim.cut_job import PLANS, UNFIT
-from tests.sim.cut_logs import Line
+from tests.sim.cut_logs import Line, Logs
 from tests.sim.job_watch import Broken, JobWatch, check_content, check_groups
-from tests.sim.model_machine import ModelMachine
+from tests.sim.log_watch import LogWatch
+from tests.sim.model_machine import LOG_ENTRIES_MAX, ModelMachine, bounds_of
 from tests.sim.node_faults import Shape
 from tests.sim.small_nodes import SECOND_US, SETTINGS, SmallNodes
 
@@ -33,6 +34,8 @@ FINAL_S = 40.0
 """Everything that ended is final so soon after the faults did, and drained in as much again."""
 
 
+TIGHT = ReducerOptions(forget_after_s=10.0, pending_max=3, frame_bytes_max=2500, pending_bytes_max=7500)
+"""Vertices that hold the trees of a few pieces."""
 KNOWN_S = 15.0
 """All nodes know all jobs so soon after the faults ended, and all agents take part."""
 
@@ -42,7 +45,8 @@ class NodeFleet(SmallNodes):
 
     def __init__(self, seed: int, shape: Shape, names: Sequence[str] = NAMES) -> None:
         """`names` are those of the jobs."""
-        super().__init__(seed, shape, ("w0", "w1", "a0") if shape.workers > 1 else ("w0", "a0"))
+        seeds = ("w0", "w1", "a0") if shape.workers > 1 else ("w0", "a0")
+        super().__init__(seed, shape, seeds, bounds=bounds_of(TIGHT) if shape.tight else None)
         self.jobs = {job_key(name): name for name in names[: shape.jobs]}
         self.watches |= {key: JobWatch(key, self.all_lines) for key in self.jobs}
         self.exact = list(self.jobs)
@@ -160,21 +164,59 @@ class NodeFleet(SmallNodes):
             late = rng.random() * 4.0 if self.shape.late and rng.random() < 0.1 else 0.0
             time = WALL_START_US + int((self.world.now - late - 0.3 * rng.random()) * 1e6)
             line = Line(time, f"/{rng.randrange(4)}", rng.choice([200, 404]), rng.randrange(1000))
-            machine.lines.append(line)
+            machine.log.append(line, self.world.now)
             self.world.after(rng.random() * 0.3, lambda: self.write(name))
 
     def committed_lines(self, stream: StreamId, start: int, end: int) -> list[Line]:
+        logs, first = self.read_at(stream.agent, start)
+        return logs.truth(first, self.read_at(stream.agent, end)[1])
+
+    # what has to hold of the logs of jobs (`log_watch.Sources`)
+
+    def log_watch(self) -> LogWatch:
+        return LogWatch(self)
+
+    def is_exact(self, key: bytes) -> bool:
+        return key in self.exact
+
+    def read_at(self, agent: bytes, cut: int) -> tuple[Logs, Positions]:
         for machine in self.agents.values():
-            if stream.agent in machine.ids:
-                if not {start, end} <= {0, *machine.cuts.meaning}:  # it died before anybody looked
-                    disk = machine.process.disks[JOURNAL]
-                    assert isinstance(disk, FileDisk)
-                    machine.cuts.look(Journal(bytes(disk.durable), stream.agent, JournalOptions.tiny()), True)
-                meaning = {0: {}, **machine.cuts.meaning}
-                if start not in meaning or end not in meaning:
-                    raise Broken(f"invariant 2: {start} or {end} is no cut of {stream}")
-                return machine.logs.truth(meaning[start], meaning[end])
-        raise Broken(f"invariant 2: nobody is {stream.agent!r}")
+            if agent in machine.ids:
+                return machine.logs, machine.read_at(agent, cut)
+        raise Broken(f"invariant 2: nobody is {agent!r}")
+
+    def is_in_time(self) -> bool:
+        return not self.shape.late
+
+    def now_s(self) -> float:
+        return self.world.now
+
+    def _told(self, process: Process, effect: Any) -> None:
+        super()._told(process, effect)
+        if isinstance(effect, Release):
+            self._released(self.machine(process.address), effect.files)
+
+    def _released(self, machine: ModelMachine, before: Positions) -> None:
+        """Invariant 6: what is let go of logs is committed in every stream, and no later plan may ask for it."""
+        latest = max(
+            (line.time for name, at in before.items() for line in machine.logs.files[name].lines[: at.offset]), default=0
+        )
+        for key in self.exact:
+            fold = self.logs[key].fold
+            if fold is None or not fold.book.revisions:
+                continue
+            if latest >= fold.horizon_us:
+                raise Broken(f"invariant 6: lines up to {latest} were let go, and the horizon is {fold.horizon_us}")
+            for stream, following in fold.needing(machine.ids):
+                at = machine.read_at(stream.agent, following)
+                if any(gone.offset > (at[name].offset if name in at else 0) for name, gone in before.items()):
+                    raise Broken(f"invariant 6: lines behind {following} of {stream} were let go")
+
+    def _check(self, process: Process, event: Any) -> None:
+        super()._check(process, event)
+        lost = self.machine(process.address).logs.lost_lines
+        if lost and len(self.exact) == len(self.keys):
+            raise Broken(f"invariant 6: {lost} lines of {process.address} were deleted and then asked for")
 
     # a run
 
@@ -217,8 +259,6 @@ class NodeFleet(SmallNodes):
         ):
             for _ in range(count):
                 world.at(start + rng.random() * shape.faults_until_s, action)
-        for second in range(0, int(shape.write_s) + 4, 2):
-            world.at(start + second, self._check_contents)
         world.run(start + max(shape.write_s, shape.faults_until_s) + 2.0)
         self.calm()
         self.wait(self.known, KNOWN_S, "known to all")
@@ -226,6 +266,7 @@ class NodeFleet(SmallNodes):
         for key in self.keys:
             self.ask(key, StopJob(drain=True))
         self.wait(self.drained, FINAL_S, "drained")
+        self.wait(self._logs_are_short, FINAL_S, "short of entries")
         self._check_contents()
 
     def wait(self, done: Any, within_s: float, what: str) -> None:
@@ -260,6 +301,13 @@ class NodeFleet(SmallNodes):
     def _is_shown(self, key: bytes) -> bool:
         state = self.state_of(key)
         return state is not None and not any(window.changed for window in state.windows.values())
+
+    def _logs_are_short(self) -> bool:
+        """Invariant 7: members let go of entries that their snapshots stand for."""
+        members = [(key, self.core(name)) for key in self.keys for name in self.members_of(key)]
+        return all(
+            core is not None and len(core.masters.group(key).log.entries) <= LOG_ENTRIES_MAX + 8 for key, core in members
+        )
 
     def _check_contents(self) -> None:
         for key in self.exact:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
-from agent.journal import JournalOptions
+from agent.journal import ORIGIN, Journal, JournalOptions
+from agent.journal import STORE as JOURNAL
 from agent.journal_format import Positions
 from agent.log_id import source_tag
 from agent.stream_events import Fold, Folded, Release, Started
@@ -14,6 +15,7 @@ from cbt.options import Options
 from elfstream.config.model import NodeConfig, SourceConfig
 from elfstream.node import NodeCore, NodeOptions
 from elfstream.node_parts import Bounds
+from elfstream.simulated.disks import FileDisk
 from elfstream.simulated.machine import WORK_S, LogsHere, Machine
 from elfstream.simulated.world import Process, World
 from job.plan import Plan
@@ -25,11 +27,14 @@ from master.root import RootOptions
 from srt.automaton import NEVER
 from srt.reducer import ReducerOptions
 from tests.sim.cut_logs import Driver, Line, LogFile, Logs
+from tests.sim.cut_truth import Broken
 from tests.sim.job_watch import Cuts
+from tests.sim.log_watch import Applied, listen
 
 SOURCE = SourceConfig(("/model/access.log",), "access", "combined")
 """What agents say that they have."""
 WORK_JITTER_S = 0.02
+LOG_ENTRIES_MAX = 16
 TREE_LINES_MAX = 60
 """What an agent has memory for, per stream that cannot send."""
 
@@ -37,7 +42,7 @@ TREE_LINES_MAX = 60
 def bounds_of(reducer: ReducerOptions = ReducerOptions(forget_after_s=10.0)) -> Bounds:  # noqa: B008 - frozen
     """Those of a small node with such vertices."""
     masters = MastersOptions(
-        log_entries_max=16,
+        log_entries_max=LOG_ENTRIES_MAX,
         root=RootOptions(finality=FinalityOptions(grace_s=3.0)),
         results=ResultsOptions(part_bytes=300),
     )
@@ -78,7 +83,17 @@ class ModelReader(Driver):
 class ModelMachine(Machine):
     """An agent has one log; it outlives crashes."""
 
-    def __init__(self, world: World, config: NodeConfig, seed: int, bounds: Bounds, keeps_logs: bool) -> None:
+    def __init__(
+        self,
+        world: World,
+        config: NodeConfig,
+        seed: int,
+        bounds: Bounds,
+        keeps_logs: bool,
+        applied: Callable[[Applied], None],
+    ) -> None:
+        """`applied` is told what members of groups apply here."""
+        self._applied = applied
         self.logs, self.cuts = Logs(), Cuts()
         self.ids: set[bytes] = set()
         """Of its journals: another one is another agent."""
@@ -96,6 +111,7 @@ class ModelMachine(Machine):
 
     def start(self, process: Process) -> NodeCore:
         core = super().start(process)
+        listen(core.masters, self._applied)
         if core.agent is not None:
             self.ids.add(core.agent.journal.journal_id)
             self.cuts.look(core.agent.journal, afresh=True)
@@ -116,3 +132,15 @@ class ModelMachine(Machine):
     @property
     def lines(self) -> list[Line]:
         return self.log.lines
+
+    def read_at(self, agent: bytes, cut: int) -> Positions:
+        """How far the log was read at a cut of one of its journals. Raises Broken: there never was such a cut."""
+        if cut == ORIGIN:
+            return {}
+        if cut not in self.cuts.meaning:  # it died before anybody looked
+            disk = self.process.disks[JOURNAL]
+            assert isinstance(disk, FileDisk)
+            self.cuts.look(Journal(bytes(disk.durable), agent, self.bounds.journal), True)
+        if cut not in self.cuts.meaning:
+            raise Broken(f"invariant 2: {cut} is no cut of {self.config.name}")
+        return self.cuts.meaning[cut]

@@ -39,6 +39,8 @@ class Shape:
     leavers: int = 0
     """Nodes that go for good."""
     kinds: tuple[str, ...] = KINDS
+    tight: bool = False
+    """Vertices have room for little."""
     partitions: int = 1
     """Of the first plans; with more than one, changes of plan change them, too."""
 
@@ -55,6 +57,7 @@ def shape_of(seed: int, **changes: Any) -> Shape:
         "skew_us": rng.choice([0, 0, 500_000, 2_000_000]),
         "newcomers": rng.choice([0, 0, 1, 2]),
         "leavers": rng.choice([0, 0, 1]),
+        "tight": rng.random() < 0.3,
     }
     return Shape(**{**drawn, **changes})
 

@@ -134,7 +134,7 @@ class NodeFleet(SmallNodes):
                 time, f"/{self.rng.randrange(4)}", self.rng.choice([200, 404]), self.rng.randrange(1000)
             )
             if not self.silence[0] < self.world.now - self.begun_s < self.silence[1]:
-                self.machine(name).lines.append(line)
+                self.machine(name).log.append(line, self.world.now)
             self.world.after(self.rng.random() * 0.2, lambda: self.write(name))
 
     def window(self, start_us: int, end_us: int) -> list[Line]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from agent.stream import PIECES_MAX
+from agent.stream_job import Job
 from elfstream.fleet_wire import fleet_wire
 from elfstream.node import NodeCore
 from elfstream.node_parts import Bounds
@@ -18,14 +21,22 @@ from master.job_events import Finish, ResultsStored
 from master.problems import problem_of_refusal
 from master.requests import Answer, FindMaster, JobView, MasterAt, Place, Refusal, ResultRecord
 from master.result_store import StoredResults
+from srt.automaton import Received
+from srt.directory_messages import DIRECTORY_MESSAGES
 from srt.ids import job_key
+from srt.ring_messages import RING_MESSAGES
+from srt.tree_messages import MASTER_MESSAGES
 from tests.sim.cut_logs import Line
+from tests.sim.cut_truth import canonical
 from tests.sim.job_watch import Broken, JobWatch
+from tests.sim.log_watch import Applied, LogWatch
 from tests.sim.model_machine import SOURCE, ModelMachine, bounds_of
 from tests.sim.node_faults import NodeFaults, Shape
 
 SECOND_US = 1_000_000
 ASK_AGAIN_S = 1.5
+ELSEWHERE = (*RING_MESSAGES, *DIRECTORY_MESSAGES, *MASTER_MESSAGES)
+"""Messages that vertices and agents have nothing to do with."""
 SETTINGS = Settings(
     deadline_us=3 * SECOND_US, delay_us=1 * SECOND_US, idle_us=5 * SECOND_US, lateness_us=12 * SECOND_US
 )
@@ -48,10 +59,12 @@ class SmallNodes(NodeFaults):
         self.world.wire = fleet_wire()
         bounds = bounds or bounds_of()
         self.machines = Machines(
-            self.world, seed, Path("/model"), lambda *known: ModelMachine(*known, bounds, shape.keeps_logs)
+            self.world, seed, Path("/model"), lambda *known: ModelMachine(*known, bounds, shape.keeps_logs, self._applied)
         )
         self.gone: set[str] = set()
         self.watches: dict[bytes, JobWatch] = {}
+        """By job."""
+        self.logs: dict[bytes, LogWatch] = defaultdict(self.log_watch)
         """By job."""
         self.seen: dict[tuple[bytes, Any, Place], ResultRecord] = {}
         """By job and lineage."""
@@ -59,7 +72,7 @@ class SmallNodes(NodeFaults):
         self._seeds = seeds
         self._read_to: dict[tuple[str, bytes], int] = {}
         self.world.observers.append(self._told)
-        self.world.checks.append(self._check)
+        self.world.handled.append(self._check)
 
     # nodes
 
@@ -150,22 +163,48 @@ class SmallNodes(NodeFaults):
 
     # what has to hold after each step
 
-    def _check(self, process: Process) -> None:
+    def log_watch(self) -> LogWatch:
+        """Of a job's log; a subclass may know what the state has to say."""
+        return LogWatch()
+
+    def is_exact(self, key: bytes) -> bool:
+        """Whether nothing of a job may be missing."""
+        return True
+
+    def _applied(self, entry: Applied) -> None:
+        if self.logs[entry.key].applied(entry, self.is_exact(entry.key)) and entry.key in self.watches:
+            self.watches[entry.key].follow(entry.lineage, entry.state)
+
+    def _check(self, process: Process, event: Any) -> None:
         core = self.core(process.address)
-        assert core is not None
+        if core is None or (isinstance(event, Received) and isinstance(event.message, ELSEWHERE)):
+            return
+        for reducer in core.vertices.reducers.values():
+            if not reducer.is_idle:
+                reducer.check()
         if core.agent is not None:
             self.machine(process.address).cuts.look(core.agent.journal)
-        for key, watch in self.watches.items():
-            if core.leads(key):
-                watch.follow(core.masters.group(key).log.meta.lineage, core.masters.root(key).committed)
+            for job in core.agent.jobs.values():
+                self._check_job(job)
+
+    def _check_job(self, job: Job) -> None:
+        """Invariant 7 of the pieces; R2 and C4: what an agent was told is committed."""
+        for stream in job.streams.values():
+            if len(stream.pieces) > PIECES_MAX:
+                raise Broken(f"invariant 7: {len(stream.pieces)} pieces of {stream.id} are not acknowledged")
+        log = self.logs[job.key]
+        if len(log.newest) == 1:  # what another lineage had committed may be lost
+            log.check_told(job)
 
     def _told(self, process: Process, effect: Any) -> None:
         core = self.core(process.address)
         assert core is not None
         if isinstance(effect, Finish):
             key = core.masters.asked_for(effect.token)
-            root, lineage = core.masters.root(key), core.masters.group(key).log.meta.lineage
-            self.watches[key].published(lineage, root.committed, effect)
+            lineage = core.masters.group(key).log.meta.lineage
+            tables = {number: canonical(tree) for number, tree in effect.tables.items()}
+            self.logs[key].finished(lineage, effect, tables)
+            self.watches[key].published(lineage, effect, tables)
         elif isinstance(effect, ResultsStored):
             self._stored(core, effect.key)
         elif isinstance(effect, Answer) and isinstance(effect.body, JobView):

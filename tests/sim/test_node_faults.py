@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from agent.errors import JournalError
 from agent.streams import Streams
 from elfstream.node import HandedOver
 from job.plan_book import NEVER_US
@@ -15,6 +16,7 @@ from tests.sim.cut_job import PLANS
 from tests.sim.fleet_of_nodes import NodeFleet, simulate
 from tests.sim.job_watch import Broken
 from tests.sim.node_faults import KINDS, Shape, shape_of
+from tests.sim.node_mutants import MUTANTS
 
 SEEDS = 50
 LED_S = 0.1
@@ -198,6 +200,16 @@ def test_the_simulation_notices_lines_that_are_not_read() -> None:
         patch.setattr("tests.sim.cut_logs.Logs.between", lambda logs, start, end: ([], 0))
         with pytest.raises(Broken):
             simulate(0, Shape())
+
+
+@pytest.mark.parametrize("rule", MUTANTS)
+def test_each_look_at_what_happens_can_fail(rule: str) -> None:
+    """And says what it is that does not hold."""
+    mutant = MUTANTS[rule]
+    with pytest.MonkeyPatch.context() as patch:
+        mutant.off(patch)
+        with pytest.raises((AssertionError, JournalError), match=f"^{mutant.told}"):
+            simulate(mutant.found, shape_of(mutant.found, **dict(mutant.changes)))
 
 
 @pytest.mark.stress
