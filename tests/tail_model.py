@@ -32,6 +32,7 @@ from agent.tail_events import (
     Trouble,
     Turn,
 )
+from agent.tail_life import LogState
 from agent.tail_logs import digest
 from agent.tail_options import TailOptions
 
@@ -50,6 +51,8 @@ class Inode:
     complete: bool = True
     readable: bool = True
     mtime_ns: int = 0
+    unbegun: list[bytes] = field(default_factory=list)
+    """What it held that no log was begun for: whoever saw it forgets it in a restart."""
     opened: bool = False
     unpacked: int = 0
 
@@ -68,6 +71,9 @@ class World:
         self.names: dict[str, Inode] = {}
         self.moved: set[Inode] = set()
         """Renamed since the last listing."""
+        self.listed: set[Inode] = set()
+        """In any listing before this one."""
+        self.restarted = False
         self.free: list[int] = []
         self._inodes = 0
         self.handles: dict[int, Inode] = {}
@@ -133,6 +139,8 @@ class World:
         begun = any(log.place == (1, inode.number) and log.offset > self.head_bytes for log in self.tail.logs)
         if not inode.opened or not begun:  # at most the head that all logs share: nobody can tell what else was in it
             self.knowable.difference_update(inode.data.splitlines(keepends=True))
+        if not any(log.place == (1, inode.number) and log.state is LogState.LIVE for log in self.tail.logs):
+            inode.unbegun.append(inode.data)
         inode.past.append(inode.data)
         inode.opened = False
         inode.data = b""
@@ -195,9 +203,23 @@ class World:
             OpenSeen(handle, inode.size_bytes, inode.mtime_ns, len(inode.names))
             for handle, inode in self.handles.items()
         )
-        for inode in set(self.names.values()) - missed:
+        if self.restarted:
+            self._forget_cut()
+        found = set(self.names.values()) - missed
+        for inode in found:
             self._know(inode)
         self.tell(Listed(files, opened))
+        self.listed |= found
+
+    def _forget_cut(self) -> None:
+        """A log cut while nobody followed it, whose copy is packed, looks like one whose inode is used again."""
+        self.restarted = False
+        packed = [inode.data for inode in self.names.values() if inode.compressed and inode.data]
+        for log in self.tail.logs:
+            for inode in self.everyone:
+                for content in inode.past if log.place == (1, inode.number) else []:
+                    if any(content.startswith(data) for data in packed):
+                        self.knowable.difference_update(content.splitlines(keepends=True))
 
     def _know(self, inode: Inode) -> None:
         if inode.readable and inode.complete:
@@ -291,7 +313,7 @@ class World:
         for inode in self.everyone:
             kept = (1, inode.number) in logged
             # The next tail cannot know what was there, if the position names nothing that was read of it.
-            unknown = ([] if kept else inode.past) + ([] if kept and inode.opened else [inode.data])
+            unknown = (inode.unbegun if kept else inode.past) + ([] if kept and inode.opened else [inode.data])
             for content in unknown:
                 self.knowable.difference_update(content.splitlines(keepends=True))
             inode.opened = False
@@ -299,6 +321,7 @@ class World:
         for handle in list(self.handles):
             self._release(self.handles.pop(handle))
         self.tail = Tail(self.options, position)
+        self.restarted = True
 
     # --- the books ---
 
@@ -330,7 +353,7 @@ class World:
         """Whole lines that begin in the gap, of all contents of the inodes the log was in."""
         found = []
         for inode in self.everyone:
-            if inode.number not in self.homes.get(gap.key, {gap.key.inode}):
+            if inode.number not in self.homes.get(gap.key, {gap.key.inode}) or inode not in self.listed:
                 continue
             for content in [*inode.past, inode.data]:
                 at = 0
@@ -365,6 +388,7 @@ class World:
         self.list()
         for _ in range(1000):
             self.run()
+            assert not self.pending, "the tail asks without end"
             if self.list_wanted:
                 self.list()
             elif self.tail.busy:
