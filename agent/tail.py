@@ -55,14 +55,11 @@ class Tail(TailKin):
         they always do."""
         super().__init__(options or TailOptions(), position)
         self._initial = position is None if initial is None else initial
-        self._listings = 0
         self._waiting = False
         self.room = 1 << 62
         """How many more logs may be begun; whoever counts them sets it before each event."""
         self.crowded = 0
         """Files that wait for that."""
-        self.full = False
-        """Files wait for descriptors."""
         self._handlers: dict[type, Callable[[Any], None]] = {
             Listed: self._on_listed,
             Opened: self._on_opened,
@@ -111,7 +108,11 @@ class Tail(TailKin):
     def _sure_copy(self, file: File) -> bool:
         """Whether only a change of the file can make it anything but a copy."""
         long = file.evidence_bytes >= self.options.proof_bytes
-        return file.compressed or (long and file.compared_bytes == file.size_bytes)
+        if file.compressed and file.compared_bytes == file.end_bytes:
+            return True
+        if file.compressed:
+            return file.awaited is None and (file.held_by is None or not self._outgrown(file, file.held_by))
+        return long and file.compared_bytes == file.size_bytes
 
     # --- listings ---
 
@@ -188,7 +189,7 @@ class Tail(TailKin):
         self._review(file)
         if file.held_by is not log:
             return
-        proven = file.compressed or file.compared_bytes == file.end_bytes
+        proven = file.compared_bytes == file.end_bytes
         if proven or self._now - file.unlisted_at >= self.options.drain_s:
             if not proven:
                 self._maybe_lost(file, file.evidence_bytes, file.evidence_bytes)
@@ -226,8 +227,11 @@ class Tail(TailKin):
         return waits and not file.listed and group[-1].size_bytes < file.listed_bytes
 
     def _relisted(self, file: File, group: list[Seen]) -> None:
-        if file.seen_again(group, self._now) and file.log is not None and file.log.moved_in is None:
+        renamed = file.seen_again(group, self._now)
+        if renamed and file.log is not None and file.log.moved_in is None:
             file.log.moved_in = self._listings
+        if renamed and file.state is FileState.DENIED and file.stat != file.failed_stat:
+            file.compressed = False  # perhaps another file in that inode
         if file.state is FileState.DRAINING:
             file.move(FileCause.RELISTED)
             file.final = False
@@ -398,6 +402,7 @@ class Tail(TailKin):
             log.place = None
             self._finish(log)
         file.head = b""
+        file.cleared.clear()
         file.move(FileCause.OPENED)
         self._probe(file)
 
@@ -463,7 +468,7 @@ class Tail(TailKin):
             return
         home = self.files.get(file.held_by.place) if file.held_by.place is not None else None
         if event.same:
-            file.compared_bytes = file.end_bytes or 0
+            file.compared_bytes = file.comparing_bytes
         elif home is not None and home.state in READABLE | {FileState.CAUGHT_UP}:
             # Different, or the log's own file was cut and has grown again: it must prove itself before that counts.
             file.differs = home.unproven = True

@@ -42,7 +42,9 @@ class TailCore(ABC):
         self._ready: deque[File] = deque()
         self._effects: list[Effect] = []
         self._now = 0.0
-        self._handles = 0
+        self._handles = self._listings = 0
+        self.full = False
+        """Files wait for descriptors."""
 
     def _emit(self, effect: Effect) -> None:
         self._effects.append(effect)
@@ -133,7 +135,7 @@ class TailCore(ABC):
         reached = event.offset + len(event.data)
         shrunk = log.offset == 0 and reached < file.read_to  # nothing to prove, but something is gone
         if shrunk or not log.continues(event.data):
-            self._changed(file)
+            self._changed(file, event)
             return
         if file.fresh:
             file.fresh = False
@@ -242,12 +244,14 @@ class TailCore(ABC):
 
     # --- logs whose file is gone ---
 
-    def _changed(self, file: File) -> None:
+    def _changed(self, file: File, event: ReadDone) -> None:
         """The file holds something else now: it was cut, overwritten, or its inode was given to another file."""
         log = file.log
         assert log is not None
         reused = file.fresh and (log.path not in file.paths or file.compressed)
-        file.log, file.head, file.initial, file.grown_at = None, b"", False, self._now
+        file.log, file.initial, file.grown_at = None, False, self._now
+        file.head = event.data[: self.options.proof_bytes] if event.offset == 0 else b""
+        file.unjudged_bytes = event.offset + len(event.data) if event.data else 0
         file.cleared.clear()
         file.beside.clear()
         file.move(FileCause.CHANGED)

@@ -25,11 +25,12 @@ class File:
     """One inode. `log` is what is read from it, `held_by` the log it may be a copy of; never both."""
 
     __slots__ = (
-        "asked", "awaited", "beside", "cleared", "compared_bytes", "compared_to", "compressed", "crowded", "differs",
-        "dirty", "evidence_bytes", "failed_stat", "final", "first_bytes", "found_in", "fresh", "grown_at", "half_bytes",
-        "handle", "head", "held_by", "held_offset", "held_stat", "held_state", "initial", "known_bytes", "listed",
-        "listed_bytes", "log", "measured_bytes", "mtime_ns", "paths", "pending", "place", "probing", "queued",
-        "read_at", "read_to", "retry_at", "size_bytes", "starting", "stat", "state", "troubled", "unlinked",
+        "asked", "awaited", "beside", "cleared", "compared_bytes", "compared_to", "comparing_bytes", "compressed",
+        "crowded", "differs", "dirty", "evidence_bytes", "failed_stat", "final", "first_bytes", "found_in", "fresh",
+        "grown_at", "half_bytes", "handle", "head", "held_by", "held_offset", "held_stat", "held_state", "initial",
+        "judged_among", "known_bytes", "known_stat", "listed", "listed_bytes", "log", "measured_bytes", "mtime_ns",
+        "outgrew", "outgrew_in", "paths", "pending", "place", "probing", "queued", "read_at", "read_to", "rejudged_in",
+        "retry_at", "rivals", "size_bytes", "starting", "stat", "state", "troubled", "unjudged_bytes", "unlinked",
         "unlisted_at", "unpacked_bytes", "unproven", "unsure", "want", "whole",
     )  # fmt: skip
 
@@ -47,6 +48,8 @@ class File:
         self.compressed = self.unlinked = self.fresh = self.final = self.starting = self.troubled = False
         self.probing: Probing | None = None
         self.head, self.known_bytes = b"", 0  # what probing has shown: first bytes, and how far it reaches at least
+        self.known_stat = (-1, -1)  # when that was so
+        self.rejudged_in = 0  # the listing in which it was last asked again which of several logs it holds
         self.held_by: Log | None = None
         self.cleared: list[Log] = []  # logs that it is no copy of, although it began alike
         self.beside: list[Log] = []  # logs that it appeared beside, as copies do
@@ -55,10 +58,14 @@ class File:
         self.unsure = False  # counted as perhaps missing
         self.held_stat, self.held_offset = self.stat, 0
         self.held_state: LogState | None = None
-        self.evidence_bytes, self.compared_bytes = 0, -1
+        self.evidence_bytes, self.compared_bytes, self.comparing_bytes = 0, -1, 0
+        self.rivals: list[Probe] = []  # logs that live elsewhere and may be what it holds, as it was judged
+        self.judged_among = 0  # logs ever known then
+        self.outgrew, self.outgrew_in = False, -1  # longer than the file of `held_by` then; the listing that first found so
         self.awaited: File | None = None  # must be judged first
         self.unpacked_bytes: int | None = None  # its size unpacked, once known
         self.differs = self.whole = False
+        self.unjudged_bytes = 0  # what there was when it was found to hold something else
         self.half_bytes = 0  # what there is of its first line, while that is not whole
         self.read_to, self.read_at, self.want = 0, now_s, 0
         self.queued = self.dirty = self.pending = False

@@ -6,7 +6,7 @@ See docs/TAIL.md, "How a log is known".
 from __future__ import annotations
 
 from agent.tail_core import NEVER_READ, UNDECIDED, TailCore
-from agent.tail_events import Compare, FileKey, FindStart, Gap, ReadDone, Recovered
+from agent.tail_events import Compare, FileKey, FindStart, Gap, ReadDone, Recovered, Relist
 from agent.tail_file import File, Probing
 from agent.tail_life import FileCause, FileState, LogCause, LogState
 from agent.tail_logs import Log, Probe, digest
@@ -35,10 +35,14 @@ class TailKin(TailCore):
         file.read_to = file.size_bytes
         file.compressed = file.compressed or event.compressed
         head = event.data[: self.options.proof_bytes]
-        if file.head and not head.startswith(file.head) and not file.compressed:
-            self._maybe_lost(file, 0 if file.half_bytes else len(file.head), file.half_bytes or len(file.head))
-        file.half_bytes = 0
-        file.head, file.known_bytes = head, len(event.data)
+        seen = max(file.half_bytes, file.unjudged_bytes)
+        cut = not head.startswith(file.head) or (event.end and len(event.data) < seen)
+        if cut and not file.compressed:
+            self._maybe_lost(file, 0 if seen else len(file.head), file.half_bytes if seen else len(file.head))
+        file.half_bytes = file.unjudged_bytes = 0
+        if file.known_stat != (file.size_bytes, file.mtime_ns):
+            file.known_stat, file.known_bytes = (file.size_bytes, file.mtime_ns), 0
+        file.head, file.known_bytes = head, max(file.known_bytes, len(event.data))
         file.unpacked_bytes = len(event.data) if event.end else None
         if not event.data:
             file.move(FileCause.NO_LINE)
@@ -96,15 +100,15 @@ class TailKin(TailCore):
 
     def _judge(self, file: File, matched: list[Probe]) -> None:
         """Decides between a log of its own, one that is known, and waiting."""
-        order = sorted(
-            matched,
-            key=lambda probe: (
-                probe.log is not file.compared_to, -probe.at, not probe.whole, probe.log.place != file.place,
-                _LIKELY[probe.log.state],
-            ),
-        )  # fmt: skip
-        for probe in order:
-            verdict = self._verdict(file, probe)
+        judged = [(probe, self._verdict(file, probe)) for probe in matched]
+        judged.sort(key=lambda pair: self._likeness(file, pair[0]))
+        file.judged_among = self.logs.added
+        file.rivals = [
+            probe
+            for probe, verdict in judged
+            if verdict is FileCause.MAYBE_COPY and probe.log.state is LogState.LIVE
+        ]
+        for probe, verdict in judged:
             if verdict is FileCause.SAME_LOG:
                 sure = probe.at >= self.options.proof_bytes or probe.log.place == file.place
                 self._adopt(file, probe.log, sure)
@@ -114,6 +118,21 @@ class TailKin(TailCore):
                 return
         self._independent(file)
 
+    def _likeness(self, file: File, probe: Probe) -> tuple[object, ...]:
+        """Sorts the logs that a file may hold, the likeliest first. An archive may go on only a log that no other is
+        likelier than: of logs that begin alike, the file of the right one has the rest of the archive, too."""
+        log = probe.log
+        outgrown = self._outgrown(file, log)
+        short = probe.at < self.options.proof_bytes
+        unproven = short and log.state is not LogState.LIVE and log.place != file.place
+        goes_on = file.compressed and (outgrown or unproven)
+        compared = log is file.compared_to and not (file.compressed and outgrown)
+        return goes_on, not compared, -probe.at, not probe.whole, log.place != file.place, _LIKELY[log.state]
+
+    def _outgrown(self, file: File, log: Log) -> bool:
+        """Whether the file holds more than the one that log lives in."""
+        return log.state is LogState.LIVE and log.place is not None and self._longer(file, log, self.files[log.place])
+
     def _verdict(self, file: File, probe: Probe) -> FileCause | None:
         """What a passed test means; None: nothing. Few equal bytes prove little: logs may begin alike."""
         log = probe.log
@@ -122,6 +141,8 @@ class TailKin(TailCore):
         at_home = log.place == file.place
         if log.state is LogState.LIVE:
             return FileCause.MAYBE_COPY if strong else None
+        if strong and not at_home and self._undecided_source(file, probe.at) is not None:
+            return FileCause.MAYBE_COPY
         if not probe.whole:
             # Shorter than what was read of a log that is gone: the copy was made before the last of it was written.
             return FileCause.MAYBE_COPY if aside or file.compressed else None
@@ -137,6 +158,16 @@ class TailKin(TailCore):
         """The file a log was in before a restart, while it is not known whether it still is."""
         home = self.files.get(log.place) if log.place is not None and log.reason == "restart" else None
         return home if home is not None and home.state in UNDECIDED and not home.shelved else None
+
+    def _undecided_source(self, file: File, evidence_bytes: int) -> File | None:
+        """A file that an archive may be made of, while nobody knows what is in it: few equal bytes say nothing before."""
+        if not file.compressed or evidence_bytes >= self.options.proof_bytes:
+            return None
+        for other in self.files.values():
+            waits = other.state is FileState.FOUND and (self.full or other.shelved)
+            if other.state in UNDECIDED and not other.compressed and not waits:
+                return other
+        return None
 
     def _set_aside(self, file: File, log: Log) -> bool:
         """Whether `file` came to another path while the log's own file stayed where it was, as copytruncate has it. What
@@ -227,12 +258,14 @@ class TailKin(TailCore):
         """The file may be a copy of that log: nothing of it is delivered until it turns out to be none."""
         file.move(FileCause.MAYBE_COPY)
         if file.compared_to is not probe.log or file.held_stat != (file.size_bytes, file.mtime_ns):
-            file.compared_to, file.compared_bytes, file.unsure = probe.log, -1, False
+            file.compared_to, file.compared_bytes, file.unsure, file.outgrew_in = probe.log, -1, False, -1
         file.held_by, file.held_state, file.evidence_bytes = probe.log, probe.log.state, probe.at
         file.held_stat = (file.size_bytes, file.mtime_ns)
         file.differs, file.whole, file.held_offset = False, probe.whole, probe.offset
         file.awaited = self._undecided_home(probe.log) if probe.log.state is LogState.LOST else None
-        file.measured_bytes = -1
+        if file.awaited is None and probe.log.state is not LogState.LIVE and probe.log.place != file.place:
+            file.awaited = self._undecided_source(file, probe.at)
+        file.measured_bytes, file.outgrew = -1, self._outgrown(file, probe.log)
         if probe.at == file.end_bytes:
             file.compared_bytes = probe.at
         probe.log.copies.add(file)
@@ -240,11 +273,17 @@ class TailKin(TailCore):
             self._review(file)
             return
         known = probe.whole or file.compared_bytes == file.end_bytes or probe.at == file.end_bytes
-        if probe.log.state is LogState.FINISHED and not known and not file.unsure:
-            file.unsure = True  # what it is a copy of is gone, so nobody can compare the rest
-            self._maybe_lost(file, probe.at, probe.at)
+        last = probe.log.state is LogState.FINISHED or not file.listed
+        if last and not known and file.awaited is None:
+            self._tell_unsure(file, probe.at)
         if not file.listed and file.awaited is None:
             self._drop(file, FileCause.UNLISTED)
+
+    def _tell_unsure(self, file: File, start: int) -> None:
+        """What it is a copy of is gone or packed, so nobody compares what follows from `start`."""
+        if not file.unsure and file.end_bytes != start:
+            file.unsure = True
+            self._maybe_lost(file, start, start)
 
     def _review(self, file: File) -> None:
         """Looks again at a file that may be a copy, because it or the log it resembles has changed."""
@@ -264,17 +303,54 @@ class TailKin(TailCore):
             if (longer or unpacked) and file.whole and file.held_offset != log.offset:
                 self._unhold(file, FileCause.GREW)  # the log was read on: does the file hold that, too?
                 self._probe(file)
+            elif longer and self._undecided_source(file, file.evidence_bytes) is not None:
+                pass  # looked at again at the next listing
+            elif longer and self._has_rivals(file):
+                if file.rejudged_in != self._listings:
+                    file.rejudged_in = self._listings
+                    self._unhold(file, FileCause.GREW)
+                    self._probe(file)
             elif longer and file.whole and self._alike(file, log):
-                self._hand_over(file, log, home)
+                self._go_on(file, log, home)
             elif longer or self._differs(file, log, home):
                 self._no_copy(file, log)
+            elif unpacked and file.compressed and not file.whole:
+                self._tell_unsure(file, file.evidence_bytes)
             elif not file.differs and file.end_bytes != file.compared_bytes:
                 self._compare(file, log, home)
+
+    def _has_rivals(self, file: File) -> bool:
+        """Whether a log's file may have all of an archive, or more of it than is known of the one it would go on."""
+        if not file.compressed:
+            return False
+        if file.judged_among != self.logs.added:
+            return True
+        rivals = [probe for probe in file.rivals if probe.log.state is LogState.LIVE and probe.log not in file.cleared]
+        if len(rivals) > 1 and not file.outgrew:
+            return True
+        return any(probe.log.offset != probe.offset or not self._outgrown(file, probe.log) for probe in rivals)
+
+    def _go_on(self, file: File, log: Log, home: File) -> None:
+        """The file begins with all that was delivered of the log, and is longer than the log's own file."""
+        short = file.evidence_bytes < self.options.proof_bytes
+        if (short and home.compressed and file.compressed) or (file.differs and not home.unproven):
+            self._no_copy(file, log)  # an archive is all of its log; half a line differs
+        elif short and file.compressed and file.outgrew_in in (-1, self._listings):
+            if file.outgrew_in < 0:  # it was unpacked after the other files were looked at
+                file.outgrew_in = self._listings
+                self._emit(Relist())
+        elif home.compressed or home.size_bytes <= max(log.offset, file.compared_bytes):
+            self._hand_over(file, log, home)
+        else:
+            self._compare_to(file, home, home.size_bytes)
 
     def _judged_on_old_facts(self, file: File, log: Log) -> bool:
         if (file.size_bytes, file.mtime_ns) != file.held_stat or log.state is not file.held_state:
             return True
-        return file.awaited is not None and (file.awaited.state not in UNDECIDED or file.awaited.shelved)
+        awaited = file.awaited
+        if awaited is None:
+            return False
+        return awaited.state not in UNDECIDED or awaited.shelved or (self.full and awaited.state is FileState.FOUND)
 
     def _differs(self, file: File, log: Log, home: File) -> bool:
         """Whether a file is no copy of the log that lives in `home`, although it began as one."""
@@ -296,7 +372,8 @@ class TailKin(TailCore):
     def _longer(self, file: File, log: Log, home: File) -> bool:
         """Whether the file holds more than the one its log lives in."""
         if home.compressed:
-            return home.state is FileState.CLOSED and not file.compressed and file.size_bytes > log.offset
+            size = file.size_bytes if not file.compressed else 0 if log.ignored else file.known_bytes
+            return home.state is FileState.CLOSED and size > log.offset
         size = file.known_bytes if file.compressed else file.listed_bytes
         return self._rested(home) and self._surpasses(size, log)
 
@@ -335,12 +412,15 @@ class TailKin(TailCore):
             if self._rested(home) and size != file.measured_bytes:
                 file.measured_bytes = size
                 self._ask(file, size, 1)
-        elif home.needs_handle and not home.compressed:
-            assert file.handle is not None
-            assert home.handle is not None
-            start, stop = max(0, file.end_bytes - self.options.proof_bytes), file.end_bytes
-            if home.size_bytes >= stop:
-                self._emit(Compare(file.handle, home.handle, start, stop - start))
+        elif home.needs_handle and not home.compressed and home.size_bytes >= file.end_bytes:
+            self._compare_to(file, home, file.end_bytes)
+
+    def _compare_to(self, file: File, home: File, stop: int) -> None:
+        assert file.handle is not None
+        assert home.handle is not None
+        start = max(0, stop - self.options.proof_bytes)
+        file.comparing_bytes = stop
+        self._emit(Compare(file.handle, home.handle, start, stop - start))
 
     def _surpasses(self, size_bytes: int, log: Log) -> bool:
         """Whether a file of that size holds more than the log it may be a copy of."""

@@ -134,6 +134,8 @@ class Log:
         shared = min(len(head), len(self.head))
         if self.head[:shared] != head[:shared]:
             return None
+        if self.ignored and len(self.head) < min(len(head), self.proof_bytes):
+            return None  # that is all of it
         if self.ignored:
             return Probe(self, shared, b"", len(head) >= len(self.head), self.offset)
         if self.offset <= shared:
