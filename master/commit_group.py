@@ -513,7 +513,8 @@ class CommitGroup:
         self._see_members(False)
 
     def _answer(self, matched: bool, index: int, sent_s: float) -> Appended:
-        return Appended(self.log.key, self.log.meta.lineage, self.epoch, matched, index, sent_s)
+        meta = self.log.meta
+        return Appended(self.log.key, meta.lineage, self.epoch, matched, index, sent_s, not meta.damaged)
 
     def _answered(self, sender: Ref, message: Appended | PartTaken) -> None:
         if message.epoch > self.epoch:

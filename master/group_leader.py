@@ -54,6 +54,8 @@ class Progress:
     leaves_at: float = float("inf")
     """A removed member is forgotten then."""
 
+    votes: bool = False
+    """It may vote; a member that may not would only raise the majority."""
     late: bool = False
     """Its node has more to do than it can: it said so with the last shared beat."""
     beats: int = 0
@@ -200,6 +202,7 @@ class Leadership:
         if progress is None:
             return
         progress.heard(answer.sent_s, now_s)
+        progress.votes = answer.votes
         if answer.matched:
             progress.moved = progress.moved or answer.index > progress.match
             progress.strange = False
@@ -357,7 +360,8 @@ class Leadership:
         missing = [ref for ref in self.wanted if ref.id not in members]
         self._keep_learners(members, missing, now_s)
         for ref in missing:
-            if self._fresh(ref.id, now_s) and self.peers[ref.id].match >= self._group.commit:
+            learner = self.peers[ref.id]
+            if self._fresh(ref.id, now_s) and learner.match >= self._group.commit and learner.votes:
                 self._change_members([*log.members, ref], now_s)
                 return
         wanted = {ref.id for ref in self.wanted}

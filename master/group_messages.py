@@ -107,7 +107,8 @@ class Append(msgspec.Struct, frozen=True, array_like=True, tag="ga"):
 
 
 class Appended(msgspec.Struct, frozen=True, array_like=True, tag="gr"):
-    """`matched`: durable up to `index`. Else the logs differ before the entries sent; try behind `index`."""
+    """`matched`: durable up to `index`. Else the logs differ before the entries sent; try behind `index`. `votes`: it lacks
+    nothing that it once had, so it may vote."""
 
     group: Key
     lineage: Lineage
@@ -115,6 +116,7 @@ class Appended(msgspec.Struct, frozen=True, array_like=True, tag="gr"):
     matched: bool
     index: Index
     sent_s: Sent
+    votes: bool = True
 
 
 class SnapshotPart(msgspec.Struct, frozen=True, array_like=True, tag="gs"):

@@ -26,6 +26,7 @@ FOUND = {
     1142: "the only member of a group left for good while others still learnt the log",
     1877: "after a start of all nodes a leader whose ring knew few of them yet removed the other members, and was lost",
     5091: "entries that were lost on their way were not sent again, as the shared signs of life kept their leader",
+    8181: "who came back was a member again before it could vote; with another disk lost nobody led",
     126: "an agent cut off while the job was drained said that it had read all its logs",
 }
 """Seeds that found something, as the cores and the draws of that day made them."""

@@ -122,7 +122,7 @@ def test_who_lost_entries_votes_again_only_when_it_has_them(store: Store) -> Non
     assert group.log.meta.damaged
     entries = [Entry(1, EntryKind.DATA, b"1"), Entry(1, EntryKind.DATA, b"2")]
     stale = deliver(group, store, append(2, 1, entries[:1], 2), at=101.0)
-    assert stale[-1] == Appended(KEY, LINEAGE, 2, True, 2, 7.0)
+    assert stale[-1] == Appended(KEY, LINEAGE, 2, True, 2, 7.0, votes=False)
     assert group.log.meta.damaged
     deliver(group, store, append(2, 2, entries[1:], 3), at=102.0)
     assert not group.log.meta.damaged
