@@ -537,7 +537,7 @@ BENCHES: dict[str, tuple[Callable[[int], None], int, int]] = {
     "takeover": (takeover, 10, 0),
     "closing": (closing, 40, 2),
     "showing": (showing, 20, 2),
-    "changing": (changing, 20, 1),
+    "changing": (changing, 50, 1),
     "dip": (dip, 20, 1),
     "answering": (answering, 2_000_000, 20_000),
     "idle": (idle, 1000, 5),
