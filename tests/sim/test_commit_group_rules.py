@@ -12,7 +12,7 @@ import pytest
 
 from cbt.errors import InvariantError
 from tests.sim import cut_master_mutants as masters
-from tests.sim.test_commit_group import ALL_KINDS, CRASHES, CUT_OFF_WHILE_MEMBERS_CHANGE, run
+from tests.sim.test_commit_group import ALL_KINDS, CUT_OFF_WHILE_MEMBERS_CHANGE, run
 
 SEEDS = 60
 FAULTS = 20
@@ -32,7 +32,6 @@ RULES = {
     "committed without a majority": Rule(masters.g1_no_majority, 6),
     "whoever asks is elected": Rule(masters.g1_vote_for_anybody, 4),
     "answered before it is durable": Rule(masters.g1_answer_before_durable, 4),
-    "promises are forgotten": Rule(masters.g1_no_promise, 36, CRASHES),
     "members change all at once": Rule(masters.g3_all_at_once, 1, CUT_OFF_WHILE_MEMBERS_CHANGE),
 }
 
