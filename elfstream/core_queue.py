@@ -14,6 +14,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any, NamedTuple
 
+from elfstream.core_use import USE_MAX
 from master.group_messages import Append, Appended, Beats, BeatsHeard, Elect, Exists, Handover, Vote
 from master.job_events import Overload
 from master.requests import Ask, DescribeNode
@@ -59,8 +60,8 @@ class CoreQueue:
         self._frame_next = False
         self._late_s = 0.0
         self._looked_s = 0.0
-        self._is_late = False
-        """The core was told so."""
+        self._told = (False, False)
+        """The core, whether it is late and whether it is busy."""
 
     def __len__(self) -> int:
         queues = (self._leases, self._groups, self._work, self._joins, self._further, self._frames)
@@ -90,9 +91,9 @@ class CoreQueue:
     def _of(self, event: Any) -> deque[Waiting]:
         if event is WAKE:
             return self._leases
+        if is_frame(event):
+            return self._frames
         if isinstance(event, Received):
-            if isinstance(event.message, ForJob):
-                return self._frames
             if isinstance(event.message, _LEASES):
                 return self._leases
             if isinstance(event.message, _GROUPS):
@@ -131,12 +132,18 @@ class CoreQueue:
         weight = 1.0 - math.exp(-max(0.0, now_s - self._looked_s) / SPAN_S)
         return self._late_s + weight * (waited_s - self._late_s)
 
-    def overload(self, late_s: float) -> Overload | None:
-        """What the core is to be told, being so late now; None: it knows."""
-        if (late_s > LATE_MAX_S) == self._is_late:
+    def overload(self, late_s: float, use: float = 0.0) -> Overload | None:
+        """What the core is to be told, being so late and so busy now; None: it knows."""
+        now = late_s > LATE_MAX_S, use > USE_MAX
+        if now == self._told:
             return None
-        self._is_late = not self._is_late
-        return Overload(late_s if self._is_late else 0.0)
+        self._told = now
+        return Overload(late_s if now[0] else 0.0, use if now[1] else 0.0)
+
+
+def is_frame(event: Any) -> bool:
+    """It waits for all else, and may be held back."""
+    return isinstance(event, Received) and isinstance(event.message, ForJob)
 
 
 def _give_up(older: Waiting | None) -> None:

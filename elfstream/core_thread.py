@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from elfstream.core_queue import CoreQueue, Waiting
+from elfstream.core_queue import CoreQueue, Waiting, is_frame
+from elfstream.core_use import CoreUse
 from elfstream.cpu_share import unlimited
 from srt.automaton import WAKE, Core, Instant
 
@@ -46,7 +47,7 @@ class CoreThread(threading.Thread):
         """Seconds spent on them."""
         self._carriers, self._failed, self._flush, self._clock = carriers, failed, flush, clock
         self._rest_s = rest_s
-        self._queue = CoreQueue()
+        self._queue, self._use = CoreQueue(), CoreUse()
         self._late_s = 0.0
         """When events were taken last."""
         self._woken = threading.Condition()
@@ -77,6 +78,12 @@ class CoreThread(threading.Thread):
         with self._woken:
             return self._queue.late_s(self._clock().s)
 
+    @property
+    def use(self) -> float:
+        """Which part of the time it works, frames apart."""
+        with self._woken:
+            return self._use.share(self._clock().s)
+
     # the thread itself
 
     def run(self) -> None:
@@ -103,8 +110,8 @@ class CoreThread(threading.Thread):
             return self._queue.take(TURN_EVENTS, now_s, may_frame)
 
     def _turn(self, events: Sequence[Waiting]) -> None:
-        began_s = time.perf_counter()
-        if (told := self._queue.overload(self._late_s)) is not None:
+        began_s = self._clock().s
+        if (told := self._queue.overload(self._late_s, self._use.share(began_s))) is not None:
             self._handle(told)
         for waiting in events:
             self._handle(waiting.event)
@@ -114,7 +121,11 @@ class CoreThread(threading.Thread):
             self._handle(WAKE)
         self._flush()
         self.handled += len(events)
-        self.busy_s += time.perf_counter() - began_s
+        ended_s = self._clock().s
+        self.busy_s += ended_s - began_s
+        if not (events and is_frame(events[0].event)):
+            with self._woken:
+                self._use.worked(began_s, ended_s)
 
     def _handle(self, event: Any) -> None:
         for effect in self.core.handle(event, self._clock()):

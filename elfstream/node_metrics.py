@@ -34,6 +34,7 @@ def of_threads(thread: CoreThread, stores: Stores, links: PeerLinks, budget: Bud
         "core_busy_seconds_total": thread.busy_s,
         "core_backlog": thread.backlog,
         "core_late_seconds": thread.late_s,
+        "core_use_ratio": thread.use,
         "disk_writes_total": stores.stored,
         "disk_syncs_total": stores.syncs,
         "disk_failures_total": stores.failed,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from master.group_messages import Seek, Sought
+from master.job_events import Overload
 from master.requests import Answer, Ask, Refusal
 from srt.automaton import NEVER, Ref, Send
 
@@ -25,8 +26,16 @@ class Foundings:
 
     def __init__(self) -> None:
         self._by_key: dict[bytes, _Founding] = {}
-        self.late_s = 0.0
-        """How late this node is, if that is too late to make jobs."""
+        self.overload = Overload(0.0)
+        """Whether this node may make jobs."""
+
+    @property
+    def is_late(self) -> bool:
+        return self.overload.late_s > 0
+
+    @property
+    def is_overloaded(self) -> bool:
+        return self.is_late or self.overload.use > 0
 
     @property
     def due_s(self) -> float:
@@ -48,19 +57,22 @@ class Foundings:
 
     def refused(self, ask: Ask) -> list[Answer]:
         """Why no job is made here now; empty: it may be."""
-        return [] if not self.late_s else [Answer(ask.token, _overload("this node", f"is {self.late_s:.1f} s late"))]
+        late_s, use = self.overload
+        if late_s:
+            return [Answer(ask.token, _overload("this node", f"is {late_s:.1f} s late with its work"))]
+        return [Answer(ask.token, _overload("this node", f"works {use:.0%} of the time"))] if use else []
 
     def heard(self, sender: Ref, message: Sought) -> list[Answer]:
         """An answer to `Seek`. Who asked is refused if another node leads the job, or one of those that may be in its group
-        is late."""
+        has too much to do."""
         founding = self._by_key.get(message.group)
         if founding is None:
             return []
         refusal = None
         if message.leader is not None:
             refusal = Refusal("elsewhere", "another node leads the job", master=message.leader)
-        elif message.late:
-            refusal = _overload(sender.address, "is late")
+        elif message.overloaded:
+            refusal = _overload(sender.address, "has too much to do")
         if refusal is not None:
             return [Answer(ask.token, refusal) for ask in self.end(message.group)]
         founding.silent.discard(sender.id)
@@ -77,5 +89,5 @@ class Foundings:
         return self._by_key.pop(key).asks
 
 
-def _overload(who: str, late: str) -> Refusal:
-    return Refusal("overloaded", f"{who} {late} with its work, and the jobs that run come first; submit it again later")
+def _overload(who: str, what: str) -> Refusal:
+    return Refusal("overloaded", f"{who} {what}, and the jobs that run come first; submit it again later")

@@ -201,12 +201,12 @@ class Seek(msgspec.Struct, frozen=True, array_like=True, tag="gk"):
 
 
 class Sought(msgspec.Struct, frozen=True, array_like=True, tag="gl"):
-    """The answer; `leader` is who leads it as far as is known, None: it is not here. `late`: the node that answers has too
-    much to do to take part in a further job."""
+    """The answer; `leader` is who leads it as far as is known, None: it is not here. `overloaded`: the node that answers has
+    too much to do to take part in a further job."""
 
     group: Key
     leader: Ref | None
-    late: bool = False
+    overloaded: bool = False
 
 
 class Beat(msgspec.Struct, frozen=True, array_like=True):

@@ -13,9 +13,12 @@ from master.service import JobNotice
 
 
 class Overload(NamedTuple):
-    """The node is so late with its work that it must not make further jobs; seconds, 0: not any more."""
+    """The node has so much to do that it must not make further jobs; both 0: not any more."""
 
     late_s: float
+    """Events have waited so long, if that is too long."""
+    use: float = 0.0
+    """It works so much of the time, if that is too much; 0 to 1."""
 
 
 class JobRemovedElsewhere(NamedTuple):

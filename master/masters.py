@@ -76,7 +76,7 @@ from srt.automaton import (
     Wake,
     Write,
 )
-from srt.due_times import DueTimes
+from srt.due_times import DueTimes, Ticks
 from srt.frame_messages import News
 from srt.reducer_tree import ReducerTree
 from srt.ring import MembersChanged, Ring
@@ -113,6 +113,7 @@ class Masters:
         """What drivers were asked to do: for whom, and the token there."""
         self._token = 0
         self._due = DueTimes[bytes]()
+        self._ticks = Ticks(options.tick_s, options.tick_s * ref.id[-1] / 256)
         self._beats = SharedBeats(options.group)
         self._touched: dict[bytes, None] = {}
         self._served: dict[bytes, bytes] = {}
@@ -156,7 +157,7 @@ class Masters:
         elif isinstance(event, PeerLost):
             self._peer_lost(event)
         elif isinstance(event, Overload):
-            self._foundings.late_s = event.late_s
+            self._foundings.overload = event
         for key in self._foundings.due(now.s):
             self._found(key)
         self._settle()
@@ -214,7 +215,7 @@ class Masters:
             if (master := self._masters.get(key)) is None:
                 continue
             if not master.group.is_due(now.s) and master.wake_at > now.s:
-                self._due.set(key, master.wake_at)  # its lease was prolonged by shared beats
+                self._due.set(key, master.wake_by(self._ticks))  # its lease was prolonged by shared beats
                 continue
             self._touched[key] = None
             if master.group.wake_at <= now.s:
@@ -259,7 +260,7 @@ class Masters:
 
     def _message(self, sender: Ref, message: Any) -> None:
         if isinstance(message, Beats):
-            self._out += self._beats.heard(sender, message, self._group_of, self._now, self._foundings.late_s > 0)
+            self._out += self._beats.heard(sender, message, self._group_of, self._now, self._foundings.is_late)
             return
         if isinstance(message, BeatsHeard):
             self._touched |= dict.fromkeys(self._beats.answered(sender, message, self._now))
@@ -269,7 +270,7 @@ class Masters:
             known = self.leader(key, self._now.s)
             if known is None and master is not None and master.group.role is not Role.OUTSIDER:
                 known = self.ref
-            self._out.append(Send(sender, Sought(key, known, self._foundings.late_s > 0)))
+            self._out.append(Send(sender, Sought(key, known, self._foundings.is_overloaded)))
         elif isinstance(message, Sought):
             self._out += self._foundings.heard(sender, message)
         elif isinstance(message, Gone):
@@ -341,8 +342,7 @@ class Masters:
             self._from_desk(key, desk.ask(ask, self._now))
 
     def _following(self, key: bytes, master: Mastership, effect: Following) -> None:
-        desk, master.desk, master.told, master.figures = master.desk, None, None, None
-        if desk is not None:
+        if (desk := master.follow()) is not None:
             self._out += desk.lost()
             self._serve(key, master)
         self._to_root(key, effect)
@@ -556,7 +556,7 @@ class Masters:
         self._from_root(key, master.root.handle(WAKE, now))
         if now.s >= master.want_at:
             rest_s = self.options.want_rest_s if master.group.quiet else self.options.want_s
-            master.want_at = now.s + rest_s
+            master.want_at = self._ticks.after(now.s + rest_s)
             self._want(key, master)
         self._tell(key, master)
         ending = master.ending(now.s, self.options.idle_s)
@@ -578,7 +578,7 @@ class Masters:
             return
         notice = notice_of(master.root.committed)
         if notice != master.announced or self._now.s >= master.announce_at:
-            master.announced, master.announce_at = notice, self._now.s + self.options.announce_s
+            master.announced, master.announce_at = notice, self._ticks.after(self._now.s + self.options.announce_s)
             self._out.append(Announce(key, notice))
 
     def _tell(self, key: bytes, master: Mastership) -> None:
@@ -594,7 +594,7 @@ class Masters:
         if master.told is not None and news.version == master.told.version and now_s < due_s:
             master.tell_at = due_s
             return
-        master.told, master.told_s, master.tell_at = timeless, now_s, now_s + options.clock_s
+        master.told, master.told_s, master.tell_at = timeless, now_s, self._ticks.after(now_s + options.clock_s)
         master.told_version += 1
         version, content = (master.group.epoch << 32) + master.told_version, _encode(news)
         self._out += [SetContent(key, version, content), NewsHere(key, content)]

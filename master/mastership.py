@@ -15,6 +15,7 @@ from master.results import Results, ResultsOptions
 from master.root import DropJob, HaltJob, Root, RootOptions
 from master.service import JobNotice
 from srt.automaton import NEVER, Ref
+from srt.due_times import Ticks
 from srt.frame_messages import News
 from srt.ids import job_key
 
@@ -28,7 +29,7 @@ class MastersOptions:
     """Members of a job's commit group: the root and so many less one of its neighbours."""
     news_s: float = 0.25
     """How often the root's news go into the PONGs."""
-    clock_s: float = 10.0
+    clock_s: float = 60.0
     """How often they tell the clock alone: agents go on from it by clocks that nobody sets."""
     want_s: float = 1.0
     """How often the leader looks who should be in the group while it is on its way there."""
@@ -44,6 +45,8 @@ class MastersOptions:
     """How often the fleet is told of a job in which nothing changes."""
     seek_s: float = 0.5
     """How long a node that is to make a job waits for those who might have it."""
+    tick_s: float = 0.05
+    """So much later may be what many jobs are looked at for one by one: a node with 1,000 would do nothing else."""
     idle_s: float = 30.0
     """A group whose job never got a plan is removed after so long."""
     linger_s: float = 1.0
@@ -123,8 +126,16 @@ class Mastership:
 
     @property
     def wake_at(self) -> float:
+        return min(self.group.wake_at, self._others_at)
+
+    def wake_by(self, ticks: Ticks) -> float:
+        """The same where the group has time: shared beats prolong its lease again and again."""
+        return min(ticks.after(self.group.wake_at), self._others_at)
+
+    @property
+    def _others_at(self) -> float:
         own = min(self.tell_at, self.want_at, self.announce_at) if self.leading else NEVER
-        return min(self.group.wake_at, self.root.wake_at, self.results.wake_at, own)
+        return min(self.root.wake_at, self.results.wake_at, own)
 
     @property
     def longest_us(self) -> int:
@@ -156,6 +167,12 @@ class Mastership:
         self.tell_at = self.want_at = now_s
         self.announce_at = NEVER
         return self.desk
+
+    def follow(self) -> Desk | None:
+        """Leads no more; returns what it led with."""
+        desk, self.desk, self.told = self.desk, None, None
+        self.figures, self.figures_at, self.figures_index = None, -NEVER, -1
+        return desk
 
     def wanted_trees(self, key: bytes) -> tuple[bytes, ...]:
         """The keys of the trees that there should be, the job's own first, while it leads."""

@@ -1,13 +1,31 @@
-"""When each of many wants to be woken: the least of all times without looking at all of them. Pure."""
+"""When each of many wants to be woken: the least of all times without looking at all of them, and few of them. Pure."""
 
 from __future__ import annotations
 
 import heapq
-from typing import Generic, TypeVar
+import math
+from typing import Generic, NamedTuple, TypeVar
 
 from srt.automaton import NEVER
 
 K = TypeVar("K")
+ROUNDING = 1e-6
+"""Of a tick: a time that is one, but for how it was calculated, is that one and not the next."""
+
+
+class Ticks(NamedTuple):
+    """Times that many share who need not be punctual, so that one wake-up serves them all. Seconds."""
+
+    every_s: float
+    phase_s: float
+    """Nodes that have different ones do not all stand for election at the same time."""
+
+    def after(self, at_s: float) -> float:
+        """The first tick that is not before this time; NEVER stays so."""
+        if at_s == NEVER:
+            return NEVER
+        number = math.ceil((at_s - self.phase_s) / self.every_s - ROUNDING)
+        return max(at_s, number * self.every_s + self.phase_s)
 
 
 class DueTimes(Generic[K]):

@@ -103,6 +103,21 @@ def test_a_late_core_hears_so_before_what_waits_and_when_it_is_over(run: Run) ->
     assert run.heard(2) == [Overload(0.0), "b"]
 
 
+def test_a_core_that_does_nothing_else_hears_so_but_not_for_frames(run: Run) -> None:
+    def handle(event: Any, now: Instant) -> list[Any]:
+        run.now_s += 60.0
+        return [Said(event)]
+
+    run.core.handle = handle  # type: ignore[method-assign]
+    run.thread.post(FRAME)
+    assert run.heard(1) == [FRAME]
+    run.thread.post("a")
+    assert run.heard(1) == ["a"]
+    run.core.handle = lambda event, now: [Said(event)]  # type: ignore[method-assign]
+    run.thread.post("b")
+    assert run.heard(2) == [Overload(0.0, pytest.approx(0.95, abs=0.01)), "b"]
+
+
 def test_the_core_is_woken_at_its_time(run: Run) -> None:
     run.thread.post("wake soon")
     assert run.heard(2) == ["wake soon", WAKE]

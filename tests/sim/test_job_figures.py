@@ -57,3 +57,16 @@ def test_the_node_that_leads_a_job_shows_its_numbers() -> None:
         fleet.sleep(10)
         assert [name for name, other in shown(fleet).items() if other["jobs_led"]] == [job.master]
         assert shown(fleet)[job.master]["job_lines_late_total"] == {"hot": 2}
+
+
+def test_who_leads_a_job_again_shows_its_numbers_again() -> None:
+    with Fleet(agents=1, workers=1) as fleet:
+        for number in range(6):
+            fleet.submit(f"job{number}", HITS)
+        fleet.sleep(3.0)
+        fleet.cut_off(*fleet.workers)
+        fleet.sleep(3.0)
+        assert sum(numbers["jobs_led"] for numbers in shown(fleet).values()) == 0
+        fleet.heal()
+        fleet.sleep(5.0)
+        assert sum(numbers["jobs_led"] for numbers in shown(fleet).values()) == 6

@@ -9,6 +9,7 @@ import pytest
 
 from elfstream.core_queue import FURTHER_MAX, LATE_MAX_S, CoreQueue
 from master.group_messages import Beats, Lineage, Seek, Vote
+from master.job_events import Overload
 from master.requests import Ask, DescribeNode, FindMaster
 from srt.automaton import Received, Ref, Stored
 from srt.directory_messages import Rumours
@@ -125,3 +126,10 @@ def test_a_join_that_is_asked_again_counts_as_late_from_the_first_on() -> None:
     for number in range(50):
         queue.put(join(KEY), None, 0.1 * number)
     assert queue.late_s(5.0) > LATE_MAX_S
+
+
+def test_the_core_hears_once_that_it_is_late_or_busy_and_once_that_it_is_not() -> None:
+    queue = CoreQueue()
+    states = ((0.1, 0.5), (0.1, 0.8), (0.1, 0.9), (0.3, 0.9), (0.3, 0.1), (0.0, 0.1))
+    told = [queue.overload(late_s, use) for late_s, use in states]
+    assert told == [None, Overload(0.0, 0.8), None, Overload(0.3, 0.9), Overload(0.3), Overload(0.0)]

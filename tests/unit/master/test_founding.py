@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from master.founding import Foundings
 from master.group_messages import Seek, Sought
+from master.job_events import Overload
 from master.requests import Answer, Ask, DescribeJob
 from srt.automaton import NEVER, Ref, Send
 
@@ -42,18 +43,29 @@ def test_a_job_that_is_there_is_told_who_leads_it() -> None:
     assert foundings.heard(NEAR[1], Sought(KEY, None)) == []
 
 
-def test_none_is_made_when_one_that_may_be_in_its_group_is_late() -> None:
+def test_none_is_made_when_one_that_may_be_in_its_group_is_overloaded() -> None:
     foundings = begun()
-    answers = foundings.heard(NEAR[0], Sought(KEY, None, late=True))
+    answers = foundings.heard(NEAR[0], Sought(KEY, None, overloaded=True))
     assert refusal(answers) == (7, "overloaded", None)
-    assert "host1:1 is late" in answers[0].body.detail
+    assert "host1:1 has too much to do" in answers[0].body.detail
     assert KEY not in foundings
 
 
 def test_none_is_made_while_the_node_is_late() -> None:
     foundings = Foundings()
     assert foundings.refused(ASK) == []
-    foundings.late_s = 0.84
+    foundings.overload = Overload(0.84)
+    assert foundings.is_late
     answers = foundings.refused(ASK)
     assert refusal(answers) == (7, "overloaded", None)
     assert "this node is 0.8 s late" in answers[0].body.detail
+
+
+def test_none_is_made_while_the_node_has_no_time_to_spare() -> None:
+    foundings = Foundings()
+    foundings.overload = Overload(0.0, 0.81)
+    assert foundings.is_overloaded
+    assert not foundings.is_late  # it may lead what there is
+    answers = foundings.refused(ASK)
+    assert refusal(answers) == (7, "overloaded", None)
+    assert "this node works 81% of the time" in answers[0].body.detail
