@@ -6,8 +6,8 @@
 
 An advance is answered at once, with whatever there is by then: the core asks again after its emit interval, or at once if
 there was more. When nothing is new that costs a look at the hints of the kernel, and the answer has the positions of the
-ask. Old ranges are read in slices between advances. Between asks the thread sleeps until names move or a look is due, and
-reads nothing.
+ask. Old ranges are read in slices between advances; a new ask ends a slice. Between asks the thread sleeps until names move
+or a look is due, and reads nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from agent.sources import Sources
 from agent.stream_events import Advance, Fold, Folded, Release, Shrink
 
 SLICE_S = 0.02
-"""Old ranges are read for so long before a new ask is looked for."""
+"""An old range is read for so long before it is another's turn."""
 QUIET_S = 0.05
 """Least time between two looks that hints cause while nothing is asked."""
 LOOK_S = 0.25
@@ -140,20 +140,25 @@ class LogsThread:
             self._reader.idle()
 
     def _fold(self) -> None:
-        """One slice of the old ranges, in turns."""
-        end = time.monotonic() + SLICE_S
-        for _ in range(len(self._foldings)):
-            folding = self._foldings.popleft()
-            rest_s = 0.0
-            while folding.at_s <= time.monotonic() < end and rest_s == 0.0:
-                try:
-                    rest_s = next(folding.steps)
-                except StopIteration as done:
-                    self._tell(done.value)
-                    break
-                folding.at_s = time.monotonic() + rest_s
-            else:
-                self._foldings.append(folding)
+        """One slice of one old range. Live lanes first, as the frontier waits for them; those of the same kind in turns. A
+        new ask ends the slice, but not before a step: whoever asks all the time must not stop them."""
+        now = time.monotonic()
+        ready = [one for one in self._foldings if one.at_s <= now]
+        if not ready:
+            return
+        folding = min(ready, key=lambda one: not one.ask.spec.key[1].is_live)
+        self._foldings.remove(folding)
+        rest_s = 0.0
+        while rest_s == 0.0:
+            try:
+                rest_s = next(folding.steps)
+            except StopIteration as done:
+                self._tell(done.value)
+                return
+            if self._asks or time.monotonic() >= now + SLICE_S:
+                break
+        folding.at_s = time.monotonic() + rest_s
+        self._foldings.append(folding)
 
     def _report(self) -> None:
         reader = self._reader

@@ -16,7 +16,9 @@ class StreamsOptions:
     advance_bytes_max: int = 64 * MIB
     fold_bytes_max: int = 64 * MIB
     folds_max: int = 2
-    """Ranges that are read again at a time."""
+    """Ranges of history lanes that are read again at a time, and as many of live lanes."""
+    join_bytes_max: int = 8 * MIB
+    """The frontier waits for a live lane that reads again no more than this to be there, some ten milliseconds."""
     silence_s: float = 3.0
     """Without an answer for so long a stream is opened again (A2)."""
     settle_s: float = 60.0
@@ -32,4 +34,4 @@ class StreamsOptions:
             raise OptionsError("; ".join(wrong))
 
 
-_POSITIVE = ("advance_bytes_max", "fold_bytes_max", "folds_max", "silence_s", "retry_s")
+_POSITIVE = ("advance_bytes_max", "fold_bytes_max", "folds_max", "join_bytes_max", "silence_s", "retry_s")

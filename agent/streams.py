@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agent.errors import JournalError, JournalFull
+from agent.folds import Folds, FoldUnderWay
 from agent.journal import ORIGIN, Journal
 from agent.journal_format import Cut
 from agent.stream import State, Stream, Way
@@ -30,7 +31,6 @@ from agent.stream_events import (
     Shrink,
     SourcesChanged,
     Started,
-    StreamKey,
     Trouble,
 )
 from agent.stream_job import Job, next_tick
@@ -102,8 +102,7 @@ class Streams:
         """Of the last `Advance` that read to the end of all logs."""
         self._unread = False
         """A file is known of which no line was read yet, and there are more lines to read."""
-        self._folds: dict[int, tuple[StreamKey, int, int]] = {}
-        """By token: stream, start and target."""
+        self._folds = Folds(options.folds_max)
         self._retries: dict[int, float] = {}
         self._due = DueTimes[bytes]()
         """When streams of each job must be opened, or opened again."""
@@ -127,7 +126,7 @@ class Streams:
         times = [*self._retries.values(), NEVER]
         if not self._ready:
             return min(times)
-        if self._advance is None and self.jobs and not self._somebody_joins():
+        if self._advance is None and self.jobs and not self._folds.join(self.journal.newest.number):
             times.append(self._advance_due_s)
         if self._stalled_until_s:
             times.append(self._stalled_until_s)
@@ -386,7 +385,7 @@ class Streams:
             not stream.is_behind
             or stream.folding is not None
             or not stream.has_room
-            or len(self._folds) >= self.options.folds_max
+            or not self._folds.may_begin(stream.live)
             or self._now.s < self._stalled_until_s
         ):
             return
@@ -405,7 +404,9 @@ class Streams:
             target = self.journal.durable.get(stop, target)
         self._token += 1
         stream.folding = self._token
-        self._folds[self._token] = ((job.key, stream.id), start.number, target.number)
+        joins = stream.live and self.journal.distance(start.number, target.number) <= self.options.join_bytes_max
+        fold = FoldUnderWay((job.key, stream.id), start.number, target.number, joins)
+        self._folds.begin(self._token, fold)
         self._out.append(
             Fold(
                 self._token,
@@ -417,7 +418,7 @@ class Streams:
         )
 
     def _folded(self, event: Folded) -> None:
-        key, start, target = self._folds.pop(event.token)
+        key, start, target, _ = self._folds.end(event.token)
         job = self.jobs.get(key[0])
         stream = None if job is None else job.streams.get(key[1])
         if job is None or stream is None or stream.folding != event.token:
@@ -460,7 +461,9 @@ class Streams:
 
     def _ask_to_advance(self) -> None:
         """A8: reads on only while some stream can send what is read."""
-        if self._advance is not None or self._now.s < self._advance_due_s or self._somebody_joins():
+        if self._advance is not None or self._now.s < self._advance_due_s:
+            return
+        if self._folds.join(self.journal.newest.number):
             return
         frontier = self.journal.newest
         specs = []
@@ -479,11 +482,6 @@ class Streams:
             most = self.options.advance_bytes_max
             self._advance = Advance(self._token, frontier.files, tuple(specs), most, clock_us)
             self._out.append(self._advance)
-
-    def _somebody_joins(self) -> bool:
-        """Whether a stream is about to reach the frontier, which waits for it."""
-        newest = self.journal.newest.number
-        return any(target == newest and key[1].is_live for key, _, target in self._folds.values())
 
     def _joins(self, stream: Stream, frontier: int) -> bool:
         if not stream.is_open or not stream.live:
@@ -590,7 +588,7 @@ class Streams:
         if floor not in self.journal.durable or not (full or self.journal.crowded(guarded) or floor > released):
             return
         needed = {cut for stream in every for cut in stream.needed}
-        needed |= {cut for _, start, target in self._folds.values() for cut in (start, target)}
+        needed |= self._folds.cuts
         if self.journal.thin(needed, floor, guarded) and full:
             self._advance_at_s = min(self._advance_at_s, self._now.s)
             self._stalled_until_s = min(self._stalled_until_s, self._now.s)
