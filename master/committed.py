@@ -24,6 +24,7 @@ from master.committed_parts import (
     WindowKey,
     WindowPublished,
     WindowState,
+    mark_of,
     registered,
     share_marks,
 )
@@ -394,20 +395,8 @@ class Committed:
         return None if mark == ALWAYS else mark
 
     def agent_mark(self, feed: int, agent: bytes) -> int | None:
-        """The least mark of its live lane, and its history lane until that is finished, in all partitions. None: it has not
-        begun; ALWAYS: it has read all there is, and no line told a time. O(partitions)."""
-        stream = StreamId(feed, agent)
-        if stream not in self.streams:
-            return None
-        least = NEVER_US
-        for partition in range(self.book.partitions(feed)):
-            live = self.streams[stream.of(partition)]
-            history = self.streams.get(stream.of(partition).history)
-            for lane in (live,) if history is None or history.finished else (live, history):
-                if lane.watermark_us is None:
-                    return None
-                least = min(least, lane.watermark_us)
-        return least
+        """See `mark_of`. O(partitions)."""
+        return mark_of(self.streams.get, feed, agent, self.book.partitions(feed))
 
     def has_lines(self, feed: int, agent: bytes) -> bool:
         """Whether lines of an agent were committed that had a time. O(1)."""

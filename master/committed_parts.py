@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from cbt.tree import Tree
-from job.plan_book import Revision
+from job.plan_book import NEVER_US, Revision
 from job.times import later
 from master.entries import Reg
 from master.requests import Coverage, ResultRecord
@@ -47,6 +47,22 @@ def registered(entry: Reg, partitions: int) -> dict[StreamId, StreamState]:
         if has_history:
             made[live.history] = StreamState(entry.start, entry.start, entry.split, None, Counters())
     return made
+
+
+def mark_of(
+    state: Callable[[StreamId], StreamState | None], feed: int, agent: bytes, partitions: int
+) -> int | None:
+    """The least mark of an agent's live lane, and its history lane until that is finished, in all partitions. None: it has
+    not begun; ALWAYS: it has read all there is, and no line told a time. O(partitions)."""
+    stream, least = StreamId(feed, agent), NEVER_US
+    for partition in range(partitions):
+        live = state(stream.of(partition))
+        history = state(stream.of(partition).history)
+        for lane in (live,) if history is None or history.finished else (live, history):
+            if lane is None or lane.watermark_us is None:
+                return None
+            least = min(least, lane.watermark_us)
+    return least
 
 
 def share_marks(streams: Mapping[StreamId, StreamState], stream: StreamId, partitions: int) -> None:

@@ -8,7 +8,7 @@ has come. So an entry of the log costs what it touches and closes, not what is o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from job.plan_book import NEVER_US, PlanBook, Revision
@@ -131,6 +131,26 @@ class Finality:
                 self._published[key] = now_s
                 found.append(entry)
         self._deadline_s = min(self._ready.first, NEVER if self._started else self._start_s)
+        return found
+
+    def foreseen(self, reach: Mapping[int, int], now: Instant) -> list[Publish]:
+        """Finals of windows whose end all agents are beyond once the frame is applied that goes into the log now, `reach`
+        far under each feed: right behind it, so that readers have them a commit earlier. What is not so after all is void,
+        and looked at again. O(windows closed)."""
+        if self.held or self._committed.stopped or not self._started:
+            return []
+        found: list[Publish] = []
+        windows = self._committed.windows
+        for feed, mark in reach.items():
+            slowest = self._committed.reach(feed)
+            closing = windows.ending(BEFORE_ALL_US if slowest is None else slowest, mark)
+            for key in list(closing)[: self._options.publish_max]:
+                state, owner = windows[key], self._committed.window_owner(key)
+                if owner is None or owner.feed != feed or state.status == FINAL:
+                    continue
+                self._waiting.add(key)
+                self._published[key] = now.s
+                found.append(self._made(key, state, FINAL, owner, now))
         return found
 
     def _find_changed(self) -> None:

@@ -6,15 +6,18 @@ The leader judges by the committed state and its own tail behind it: everything 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
+from functools import partial
 from typing import Any
+
+import msgspec
 
 from cbt.budget import Budget
 from cbt.options import Options as TreeOptions
 from master.committed import Committed
-from master.committed_parts import StreamState, registered
-from master.entries import Entry, FrameEntry, Reg, encode_entries
+from master.committed_parts import StreamState, mark_of, registered, share_marks
+from master.entries import Entry, FrameEntry, Publish, Reg, encode_entries
 from srt.automaton import Ref, Send
 from srt.content import Content
 from srt.frame_messages import (
@@ -44,6 +47,8 @@ class Group:
         self.content = Content(budget, tree_options)
         self.spans: dict[StreamId, Span] = {}
         self.entries: list[Entry] = []
+        self.finals: list[Publish] = []
+        """Of windows that the frame closes."""
         self.acks: list[tuple[Ref, int]] = []
         self.answers: list[tuple[Ref, SyncAnswer]] = []
         self.expected: deque[bytes] = deque()
@@ -53,11 +58,12 @@ class Group:
         return bool(self.spans or self.entries)
 
     def encoded(self) -> list[bytes]:
-        """The entries, other ones first: what a frame rests on is in the log before it."""
+        """The entries: what a frame rests on is in the log before it, what rests on the frame behind it."""
         entries = list(self.entries)
         if self.spans:
             spans = tuple(self.spans[stream] for stream in sorted(self.spans))
             entries.append(FrameEntry(spans, self.content.panes(), tuple(self.content.runs())))
+        entries += self.finals
         self.expected = deque(data for entry in entries for data in encode_entries(entry))
         return list(self.expected)
 
@@ -142,9 +148,51 @@ class Tail:
         """The last group whose commit everything judged so far rests on; None: all is committed."""
         return self.open if self.open else self.sent
 
+    @property
+    def may_ship(self) -> bool:
+        """There are entries to append, and none are on their way."""
+        return self.sent is None and bool(self.open)
+
+    def foreseen(self) -> dict[int, int]:
+        """How far the slowest agent is under each feed of the open group's frame once that is applied, if no other entry of
+        the group may change that. Feeds under which somebody has not begun are left out. O(roster)."""
+        state, spans = self.committed, self.open.spans
+        if not spans or any(not isinstance(one, Publish) for one in self.open.entries):
+            return {}
+        agents = {agent for agent, on in state.roster.items() if on} | {stream.agent for stream in spans}
+        found = {}
+        for feed in {stream.revision for stream in spans} & set(state.book.feeds):
+            known_or_ahead = partial(_first_of, self._shared(feed), state.streams)
+            partitions = state.book.partitions(feed)
+            marks = [mark_of(known_or_ahead, feed, agent, partitions) for agent in agents]
+            known = [mark for mark in marks if mark is not None]
+            if known and len(known) == len(marks):
+                found[feed] = min(known)
+        return found
+
+    def _shared(self, feed: int) -> dict[StreamId, StreamState]:
+        """The streams of a feed that the tail changes, as the frame will leave them."""
+        partitions = self.committed.book.partitions(feed)
+        if partitions == 1:
+            return self.streams
+        found: dict[StreamId, StreamState] = {}
+        for stream in {one.of(0) for one in self.open.spans if one.revision == feed}:
+            for lane in map(stream.of, range(partitions)):
+                known = self.stream(lane)
+                assert known is not None, "all partitions are opened at once (R3)"
+                found[lane] = msgspec.structs.replace(known)
+            share_marks(found, stream, partitions)
+        return found
+
+    def close(self, finals: list[Publish]) -> None:
+        """These go behind the open group's frame; what was to be said of the same windows before it is said by them."""
+        closed = {(one.start_us, one.end_us) for one in finals}
+        kept = [one for one in self.open.entries if not isinstance(one, Publish) or (one.start_us, one.end_us) not in closed]
+        self.open.entries, self.open.finals = kept, finals
+
     def ship(self) -> list[bytes]:
-        """The entries to append now, if none are on their way."""
-        if self.sent is not None or not self.open:
+        """The entries to append now."""
+        if not self.may_ship:
             return []
         self.sent, self.open = self.open, self._group()
         return self.sent.encoded()
@@ -172,6 +220,12 @@ class Tail:
         """NACKs for every frame that is not committed: an entry of ours was void."""
         groups = [group for group in (self.sent, self.open) if group is not None]
         return [Send(sender, Nack((number,))) for group in groups for sender, number in group.acks]
+
+
+def _first_of(
+    ahead: Mapping[StreamId, StreamState], committed: Mapping[StreamId, StreamState], stream: StreamId
+) -> StreamState | None:
+    return ahead.get(stream) or committed.get(stream)
 
 
 def _newer(mark: int | None, known: int | None) -> bool:

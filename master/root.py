@@ -195,9 +195,9 @@ class Root:
         effects = self._handle(event, now)
         if self.leading:
             self._tail.open.entries += self._finality.due(now)
-            entries = self._tail.ship()
-            if entries:
-                effects.append(Propose(entries))
+            if self._tail.may_ship:
+                self._tail.close(self._finality.foreseen(self._tail.foreseen(), now))
+                effects.append(Propose(self._tail.ship()))
         return effects
 
     def _handle(self, event: Any, now: Instant) -> list[Any]:

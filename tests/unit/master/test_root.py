@@ -12,7 +12,7 @@ from job.plan import Plan
 from job.plan_book import REVISIONS_MAX
 from job.settings import Settings
 from master.committed_parts import WindowPublished
-from master.entries import FINAL, TENTATIVE
+from master.entries import FINAL, TENTATIVE, Publish, decode_entry
 from master.finality import FinalityOptions
 from master.group_events import Committed as LogCommitted
 from master.group_events import Following, Leading, Propose
@@ -369,3 +369,89 @@ def test_who_never_had_a_line_is_told_how_far_the_others_are() -> None:
     leader.frame(frame(2, {stream(1): (0, 0)}, watermark_us=2 * SECOND_US))  # that was told to it before
     leader.commit()
     assert leader.core.news(Instant(1.0, 0)).watermark_us == 7 * SECOND_US
+
+
+def two_agents(revision: int = 1) -> Leader:
+    """Both are within the first window, which is shown and final when they are beyond it."""
+    leader = Leader()
+    for agent in (0, 1):
+        leader.open(agent, revision=revision)
+        leader.frame(frame(agent, {stream(agent, revision): (0, 1)}, {0: {"/a": 1}}, watermark_us=SECOND_US))
+        leader.commit()
+    return leader
+
+
+def kinds(leader: Leader) -> list[str]:
+    """Of the entries on their way, and what is published."""
+    entries = [decode_entry(one) for one in leader.waiting]
+    return [f"{one.status} {one.count}" if isinstance(one, Publish) else type(one).__name__ for one in entries]
+
+
+def test_a_window_is_final_in_the_commit_of_the_frame_that_closes_it() -> None:
+    leader = two_agents()
+    leader.frame(frame(2, {stream(0): (1, 2)}, watermark_us=10 * SECOND_US))
+    assert kinds(leader) == ["FrameEntry"]  # the other agent is not there
+    leader.commit()
+    leader.frame(frame(3, {stream(1): (1, 2)}, {0: {"/b": 3}}, watermark_us=11 * SECOND_US))
+    assert kinds(leader) == ["FrameEntry", "final 2"]
+    assert shown(leader.commit()) == [(0, 2, FINAL)]
+    assert (leader.core.committed.counts.void, leader.waiting) == (0, [])
+
+
+def test_the_final_takes_the_place_of_what_was_to_be_shown_before_the_frame() -> None:
+    leader = two_agents()
+    leader.frame(frame(2, {stream(0): (1, 2)}, {0: {"/b": 3}}, watermark_us=10 * SECOND_US))
+    leader.now += 2.0
+    leader.frame(frame(3, {stream(1): (1, 2)}, watermark_us=10 * SECOND_US))  # the next group, meanwhile
+    entries, leader.waiting = leader.waiting, []
+    leader.index += len(entries)
+    leader.give(LogCommitted(leader.index, entries[0]))
+    assert kinds(leader) == ["FrameEntry", "final 2"]
+    assert shown(leader.commit()) == [(0, 2, FINAL)]
+    assert leader.core.committed.counts.void == 0
+
+
+def test_nothing_is_foreseen_beside_entries_that_may_change_it() -> None:
+    leader = two_agents()
+    leader.frame(frame(2, {stream(0): (1, 2)}, watermark_us=10 * SECOND_US))
+    leader.frame(frame(3, {stream(1): (1, 2)}, watermark_us=11 * SECOND_US))
+    leader.hear(Sync((SyncRequest(stream(2), 0, -1, 1, 1, 7, "web2"),)))
+    entries, leader.waiting = leader.waiting, []
+    leader.index += len(entries)
+    leader.give(LogCommitted(leader.index, entries[0]))
+    assert kinds(leader)[0] == "Reg"
+    assert not any("final" in kind for kind in kinds(leader))
+    assert shown(leader.commit()) == []  # the third agent has not begun
+
+
+def test_an_agent_that_comes_back_with_the_frame_counts_among_those_that_are_waited_for() -> None:
+    leader = two_agents()
+    leader.give(ForgetAgent(AGENTS[1]))
+    leader.commit()
+    spans = {stream(0): (1, 2)}
+    leader.frame(frame(2, spans, watermark_us=9 * SECOND_US))
+    leader.frame(frame(3, {stream(0): (2, 3)}, watermark_us=11 * SECOND_US))
+    leader.frame(frame(4, {stream(1): (1, 2)}, watermark_us=5 * SECOND_US))
+    entries, leader.waiting = leader.waiting, []
+    leader.index += len(entries)
+    leader.give(LogCommitted(leader.index, entries[0]))
+    assert kinds(leader) == ["FrameEntry"]
+    leader.commit()
+    assert leader.core.committed.counts.void == 0
+
+
+def test_a_window_of_several_partitions_is_foreseen_by_the_marks_that_they_share() -> None:
+    leader = Leader()
+    leader.change(plan(TEN), 100, settings=msgspec.structs.replace(SETTINGS, partitions=2, expect=1))
+    leader.commit()
+    leader.open(0, 0, revision=2)
+    begin = leader.core.committed.streams[stream(0, 2)].next
+    for lane, mark in ((2, None), (0, 110 * SECOND_US)):
+        content = {100 * SECOND_US: {"/a": 1}} if lane else {}
+        spans = {stream(0, 2, lane): (begin, begin + 1)}
+        leader.frame(frame(lane, spans, content, watermark_us=mark, revision=2))
+        last = kinds(leader)
+        if lane:
+            leader.commit()
+    assert last == ["FrameEntry", "final 2"]
+    assert shown(leader.commit()) == [(100, 2, FINAL)]
