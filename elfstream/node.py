@@ -376,7 +376,7 @@ class NodeCore:
     def _write(self, write: Write) -> None:
         self._token += 1
         self._tokens[self._token] = write.store, write.token
-        self._out.append(Write(write.store, write.changes, self._token))
+        self._out.append(write._replace(token=self._token))
 
     def _stored(self, event: Stored | StoreFailed) -> None:
         store, token = self._tokens.pop(event.token)

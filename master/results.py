@@ -268,7 +268,9 @@ class Results:
         changes.append(Put(marker_key(self.key), _encode(marker)))
         self._token += 1
         self._write_token = self._token
-        self._out.append(Write(STORE, tuple(changes), self._token))
+        # The log has it until it is shortened, by a write behind this one; not what other members sent, nor that it is gone.
+        lazy = not self.lacking and all(index for index, _ in self._writing)
+        self._out.append(Write(STORE, tuple(changes), self._token, lazy))
 
     def _through(self) -> int:
         """What is stored without a gap when that is written."""

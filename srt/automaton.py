@@ -120,6 +120,9 @@ class Write(NamedTuple):
     store: str
     changes: Sequence[Put | Delete | WriteAt]
     token: int
+    lazy: bool = False
+    """Of keys and values that can be made again: it is reported as stored when readers see it, and the end of the process
+    leaves it. A power cut may take it, unless any write that is not lazy was begun later and reported as stored."""
 
 
 class Core(Protocol):

@@ -22,6 +22,8 @@ class KeyValueStore:
     def __init__(self, path: Path) -> None:
         """Opens the database, or makes it. StoreError: it cannot be opened, or is none."""
         self.path = path
+        self._lazy = False
+        """As the database is set now."""
         try:
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:
@@ -53,9 +55,14 @@ class KeyValueStore:
             raise database_error(self.path, error) from error
 
     def commit(self, writes: list[Write]) -> None:
-        """Makes all of these writes, durably, or none. StoreError: none was made."""
+        """Makes all of these writes, or none; durably, unless they are all lazy. StoreError: none was made."""
         made: set[str] = set()
+        lazy = all(write.lazy for write in writes)
         try:
+            if lazy != self._lazy:
+                # Without a sync it is in the log before everything that is synced later, which syncs it, too.
+                self._connection.execute(f"PRAGMA synchronous = {'NORMAL' if lazy else 'FULL'}")
+                self._lazy = lazy
             self._connection.execute("BEGIN IMMEDIATE")
             for write in writes:
                 self._apply(write, made)

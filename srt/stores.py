@@ -1,7 +1,8 @@
-"""The disk thread: carries out `Write` effects and answers each with `Stored` or `StoreFailed` (docs/DAEMON.md).
+"""The disk threads: carry out `Write` effects and answer each with `Stored` or `StoreFailed` (docs/DAEMON.md).
 
-All writes that wait become durable together: one transaction with one fsync for the stores of keys and values, one
-fdatasync for each file. Answers come in the order of the writes.
+All writes that wait become durable together: one transaction with one fsync for the stores of keys and values, and beside
+it, in a thread of their own, one fdatasync for each file: a cut of an agent does not wait for the groups of jobs, nor they
+for it. Of both the answers come in the order of the writes.
 """
 
 from __future__ import annotations
@@ -58,12 +59,13 @@ class Stores:
         self._database = KeyValueStore(directory / DATABASE)
         self._readers = Readers(directory / DATABASE)
         self._files: dict[str, FixedFile] = {}
-        self._queue: deque[_Waiting] = deque()
         self._woken = threading.Condition()
+        self._keyed, self._filed = deque[_Waiting](), deque[_Waiting]()
+        """Writes that wait for the thread of the database, and for that of the files."""
         self._count = 0
         self._broken: dict[int, _Broken] = {}
         self._closing = False
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
         self._answer: Answer
         self._crashed: Callable[[BaseException], None]
 
@@ -82,16 +84,23 @@ class Stores:
         return opened.read()
 
     def start(self, answer: Answer, crashed: Callable[[BaseException], None]) -> None:
-        """`answer` is called in the disk thread; what it gets to call back has to be called in the core's thread, when the
-        core has dealt with the event. `crashed` gets an error of our own that ended the thread."""
+        """`answer` is called in the disk threads; what it gets to call back has to be called in the core's thread, when the
+        core has dealt with the event. `crashed` gets an error of our own that ended a thread."""
         self._before_start()
         self._answer, self._crashed = answer, crashed
-        self._thread = threading.Thread(target=self._run, name="disk")
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._run, args=(queue, store), name=name)
+            for queue, store, name in (
+                (self._keyed, self._to_database, "disk"),
+                (self._filed, self._to_files, "journal"),
+            )
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def _before_start(self) -> None:
-        if self._thread is not None:
-            raise RuntimeError("the disk thread runs: it alone uses the stores now")
+        if self._threads:
+            raise RuntimeError("the disk threads run: they alone use the stores now")
 
     # any thread
 
@@ -101,13 +110,14 @@ class Stores:
             if self._closing:
                 return
             self._count += 1
-            self._queue.append(_Waiting(self._count, write))
-            self._woken.notify()
+            queue = self._filed if write.store in self._files else self._keyed
+            queue.append(_Waiting(self._count, write))
+            self._woken.notify_all()
 
     @property
     def waiting(self) -> int:
         """Writes that are not durable yet, without those being synced."""
-        return len(self._queue)
+        return len(self._keyed) + len(self._filed)
 
     def scan(
         self, store: str, first: bytes, last: bytes, limit: int, reverse: bool = False
@@ -116,61 +126,61 @@ class Stores:
         return self._readers.scan(store, first, last, limit, reverse)
 
     def close(self) -> None:
-        """Makes durable what waits, answers it, and ends the thread. Once more does nothing."""
+        """Makes durable what waits, answers it, and ends the threads. Once more does nothing."""
         with self._woken:
             self._closing = True
-            self._woken.notify()
-        if self._thread is not None:
-            self._thread.join()
+            self._woken.notify_all()
+        for thread in self._threads:
+            thread.join()
         self._readers.close()
         self._database.close()
         for file in self._files.values():
             file.close()
         self._files.clear()
 
-    # the thread
+    # the threads
 
-    def _run(self) -> None:
+    def _run(self, queue: deque[_Waiting], store: Callable[[list[_Waiting]], dict[int, str]]) -> None:
         try:
-            while batch := self._next():
-                self._tell(batch, self._store(batch))
+            while batch := self._next(queue):
+                problems = store(batch)
+                with self._woken:
+                    self.syncs += 1
+                    self.failed += len(problems)
+                    self.stored += len(batch) - len(problems)
+                self._tell(batch, problems)
         except BaseException as problem:  # nothing is stored any more: whoever started us has to know
             self._crashed(problem)
 
-    def _next(self) -> list[_Waiting]:
+    def _next(self, queue: deque[_Waiting]) -> list[_Waiting]:
         """All writes that wait; empty: the end."""
         with self._woken:
-            while not self._queue and not self._closing:
+            while not queue and not self._closing:
                 self._woken.wait()
-            batch = list(self._queue)
-            self._queue.clear()
+            batch = list(queue)
+            queue.clear()
             return batch
 
     def _tell(self, batch: list[_Waiting], problems: dict[int, str]) -> None:
         for waiting in batch:
             problem = problems.get(waiting.number)
             if problem is None:
-                self.stored += 1
                 self._answer(Stored(waiting.write.token), None)
             else:
-                self.failed += 1
                 heard = partial(self._heard, waiting.number)
                 self._answer(StoreFailed(waiting.write.token, problem), heard)
 
-    def _store(self, batch: list[_Waiting]) -> dict[int, str]:
+    def _to_files(self, batch: list[_Waiting]) -> dict[int, str]:
         """What went wrong, by number."""
         problems: dict[int, str] = {}
         for store, file in self._files.items():
             problems |= _to_file(file, [waiting for waiting in batch if waiting.write.store == store])
-        keyed = [waiting for waiting in batch if waiting.write.store not in self._files]
-        problems |= self._to_database(keyed)
-        self._forget_broken(batch[-1].number)
-        self.syncs += 1
         return problems
 
     def _to_database(self, batch: list[_Waiting]) -> dict[int, str]:
+        """What went wrong, by number."""
         problems: dict[int, str] = {}
-        if batch and not self._broken:
+        if not self._broken:
             with suppress(StoreError):
                 self._database.commit([waiting.write for waiting in batch])
                 return problems
@@ -186,6 +196,7 @@ class Stores:
                 problems[waiting.number] = problem
                 with self._woken:
                     self._broken[waiting.number] = _Broken(waiting.write.store, *_owners(waiting.write))
+        self._forget_broken(batch[-1].number)
         return problems
 
     # writes that depend on one that failed

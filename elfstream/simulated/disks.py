@@ -19,16 +19,48 @@ class KeyValueDisk:
     def __init__(self) -> None:
         self.durable: SortedDict[bytes, bytes] = SortedDict()
         self.waiting: deque[Write] = deque()
+        self.lazy_made = 0
+        """Lazy writes so far."""
+        self._lazy: deque[tuple[int, dict[bytes, bytes | None]]] = deque()
+        """Of those that a crash may take, oldest first: the how-manieth, and what its keys had before."""
 
     def sync(self) -> None:
-        """Makes the oldest waiting write durable."""
-        self._apply(self.waiting.popleft())
+        """Makes the oldest waiting write, and all before it, durable; a lazy one only visible."""
+        write = self.waiting.popleft()
+        if write.lazy:
+            self.lazy_made += 1
+            self._lazy.append((self.lazy_made, self._before(write)))
+        else:
+            self._lazy.clear()
+        self._apply(write)
+
+    def settle(self, made: int) -> None:
+        """The lazy writes up to that one are durable now."""
+        while self._lazy and self._lazy[0][0] <= made:
+            self._lazy.popleft()
 
     def crash(self, rng: random.Random) -> None:
-        """Some of the waiting writes, oldest first, had reached the disk."""
-        for _ in range(rng.randint(0, len(self.waiting))):
+        """Some of the waiting writes, oldest first, had reached the disk, or else some lazy ones had not."""
+        reached = rng.randint(0, len(self.waiting))
+        for _ in range(reached):
             self.sync()
         self.waiting.clear()
+        for _ in range(rng.randint(0, len(self._lazy)) if self._lazy else 0):
+            for key, value in self._lazy.pop()[1].items():
+                if value is None:
+                    self.durable.pop(key, None)
+                else:
+                    self.durable[key] = value
+        self._lazy.clear()
+
+    def _before(self, write: Write) -> dict[bytes, bytes | None]:
+        keys: set[bytes] = set()
+        for change in write.changes:
+            if isinstance(change, Put):
+                keys.add(change.key)
+            elif isinstance(change, Delete):
+                keys.update(self.durable.irange(change.first, change.last, inclusive=(True, False)))
+        return {key: self.durable.get(key) for key in keys}
 
     def rot(self, rng: random.Random, prefix: bytes = b"") -> bytes | None:
         """Flips a bit of one value under `prefix`; returns its key."""

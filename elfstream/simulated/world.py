@@ -228,8 +228,9 @@ class World:
             self._sync(process, disk)
 
     def _sync(self, process: Process, disk: Disk) -> None:
-        """One sync at a time; it takes all writes that wait when it begins."""
+        """One sync at a time; it takes all writes that wait when it begins, and one that is not lazy all that were lazy."""
         boot, count = process.boot, len(disk.waiting)
+        lazy = [(one, one.lazy_made) for one in process.disks.values() if isinstance(one, KeyValueDisk)]
 
         def synced() -> None:
             if process.boot != boot or process.core is None:
@@ -237,6 +238,9 @@ class World:
             stored = [disk.waiting[number] for number in range(count)]
             for _ in stored:
                 disk.sync()
+            if isinstance(disk, KeyValueDisk) and not all(write.lazy for write in stored):
+                for one, made in lazy:
+                    one.settle(made)
             if disk.waiting:
                 self._sync(process, disk)
             for write in stored:

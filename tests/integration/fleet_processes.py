@@ -81,6 +81,9 @@ def _sources_known_by(url: str, token: str | None) -> set[str]:
 class NodeProcess:
     """One node: its folder, its port, and the process while it lives."""
 
+    program = "elfstream"
+    """The module that is run; benches have one that measures more."""
+
     def __init__(
         self, folder: Path, name: str, port: int, join: Sequence[int], sources: Mapping[str, str]
     ) -> None:
@@ -92,6 +95,8 @@ class NodeProcess:
         self.program: Sequence[str] = ("-m", "elfstream")
         """What Python is to run, before the arguments."""
         self.child: subprocess.Popen[bytes] | None = None
+        self.environment: dict[str, str] = {}
+        """Beside that of this process."""
         self.folder.mkdir()
         self.said = self.folder / "said.log"
         seeds = ", ".join(f'"127.0.0.1:{one}"' for one in join)
@@ -119,10 +124,9 @@ class NodeProcess:
     def start(self) -> None:
         """Returns at once."""
         command = [sys.executable, *self.program, "node", "-c", str(self.folder / "node.toml")]
+        env = {**os.environ, "PYTHONPATH": str(ROOT), **self.environment}
         with open(self.said, "ab") as said:
-            self.child = subprocess.Popen(
-                command, cwd=ROOT, stdout=said, stderr=said, env={**os.environ, "PYTHONPATH": str(ROOT)}
-            )
+            self.child = subprocess.Popen(command, cwd=ROOT, stdout=said, stderr=said, env=env)
         self.is_paused = False
 
     def signal(self, number: int) -> None:

@@ -32,6 +32,7 @@ HOUR_US = 3600 * SECOND_US
 class Store:
     def __init__(self) -> None:
         self.values: SortedDict[bytes, bytes] = SortedDict()
+        self.lazy: list[bool] = []
 
     def scan(
         self, store: str, first: bytes, last: bytes, limit: int, reverse: bool = False
@@ -41,6 +42,7 @@ class Store:
         return [(key, self.values[key]) for key in keys[:limit]]
 
     def write(self, write: Write) -> None:
+        self.lazy.append(write.lazy)
         for change in write.changes:
             if isinstance(change, Put):
                 self.values[change.key] = change.value
@@ -274,6 +276,26 @@ def test_one_write_is_on_its_way_and_the_next_windows_are_finished_meanwhile() -
     assert core.handle(finish(wrote[1], Memory(Budget())), now, [], Settings(), 0) == []
     stored = core.handle(Stored(wrote[0].token), now, [], Settings(), 0)
     assert [type(effect) for effect in stored] == [ResultsStored, Write]
+
+
+def test_only_what_the_log_of_this_member_has_waits_for_no_sync() -> None:
+    """A power cut may take it, and the same is made again. Not so what another sent and lets go then, nor its absence."""
+    old, new = Member(), Member()
+    old.publish(window(1, 10), window(2, 20))
+    assert old.store.lazy == [True, True]
+    new.take(new.core.begun(2, False, new.instant))
+    new.publish(window(3, 30))
+    new.give(WAKE)
+    (ask,) = [one.message for one in new.out if isinstance(one, Send)]
+    old.take(old.core.asked(OTHER, ask))
+    (sent,) = [one.message for one in old.out if isinstance(one, Send)]
+    new.take(new.core.sent(sent, new.instant))
+    assert new.indexes() == [1, 2, 3]
+    assert not any(new.store.lazy)
+    new.publish(window(4, 40))
+    assert new.store.lazy[-1]
+    new.take(new.core.wiped(new.instant))
+    assert not new.store.lazy[-1]
 
 
 def test_of_tentative_results_of_a_window_the_last_is_kept() -> None:
