@@ -9,6 +9,9 @@ from __future__ import annotations
 import os
 import struct
 from bisect import bisect_right
+from collections.abc import Callable
+from functools import partial
+from threading import Lock
 
 import msgspec
 
@@ -85,6 +88,57 @@ def save(path: str, saved: Saved) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+Aside = Callable[[Callable[[], object]], object]
+"""Carries out in another thread what nobody waits for."""
+
+
+class LogsFile:
+    """The file of one agent, saved from several threads: what was known later stays."""
+
+    def __init__(self, path: str, journal_id: bytes, aside: Aside) -> None:
+        self._path, self._journal_id, self._aside = path, journal_id, aside
+        self._lock = Lock()
+        self._begun = self._done = 0
+        """Savings that were asked for, and the last that was done."""
+        self._is_aside = False
+        """One is under way there."""
+        self._troubles: list[str] = []
+
+    def save(self, sources: tuple[KnownSource, ...]) -> bool:
+        """Whether that is durable now."""
+        self._begun += 1
+        return self._store(self._begun, sources)
+
+    def save_aside(self, sources: tuple[KnownSource, ...]) -> None:
+        """Soon: two syncs of the disk, for which no reading waits. Not at all while the one before takes so long."""
+        if self._is_aside:
+            return
+        self._begun += 1
+        self._is_aside = True
+        self._aside(partial(self._store_aside, self._begun, sources))
+
+    def take_troubles(self) -> list[str]:
+        with self._lock:
+            found, self._troubles = self._troubles, []
+        return found
+
+    def _store_aside(self, number: int, sources: tuple[KnownSource, ...]) -> None:
+        self._store(number, sources)
+        self._is_aside = False
+
+    def _store(self, number: int, sources: tuple[KnownSource, ...]) -> bool:
+        with self._lock:
+            if number < self._done:
+                return True
+            try:
+                save(self._path, Saved(VERSION, self._journal_id, sources))
+            except OSError as problem:
+                self._troubles.append(f"{self._path}: {problem.strerror}; a restart now may not know all logs again")
+                return False
+            self._done = number
+            return True
 
 
 def resumed(known: KnownLog, offset: int) -> LogPosition:

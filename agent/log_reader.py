@@ -126,13 +126,15 @@ class LogReader:
         clock: Callable[[], float] = time.monotonic,
         wall_us: Callable[[], int] = lambda: time.time_ns() // 1000,
         files_max: int = FILES_MAX,
+        aside: known_logs.Aside = lambda task: task(),
     ) -> None:
         """`start` are the files of the newest cut, None in a new journal; `path` is a file for what is known of the logs;
-        `memory` is shared with all of the node. Raises OSError when that file may not be read."""
+        `memory` is shared with all of the node; `aside` is at once without another thread. Raises OSError when that file may
+        not be read."""
         self.sources, self.troubles = sources, list[str]()
         self.wants_shrink = False
         """Memory was short: the core should drop what it can fold again."""
-        self._memory, self._path, self._journal_id = memory, path, journal_id
+        self._memory, self._file = memory, known_logs.LogsFile(path, journal_id, aside)
         self._hints, self._clock, self._wall_us = hints, clock, wall_us
         saved, problem = known_logs.load(path) if start is not None else (None, "")
         if problem:
@@ -187,7 +189,7 @@ class LogReader:
 
     def take_troubles(self) -> list[str]:
         """What a person should know, since the last call."""
-        found, self.troubles = self.troubles + self._unfit.troubles, []
+        found, self.troubles = self.troubles + self._unfit.troubles + self._file.take_troubles(), []
         self._unfit.troubles = []
         for source in self._by_name.values():
             found += source.logs.troubles
@@ -413,14 +415,13 @@ class LogReader:
         if shape == self._shape and not due:
             return True
         saved = tuple(source.logs.saved() for source in self._by_name.values())
-        try:
-            known_logs.save(self._path, known_logs.Saved(known_logs.VERSION, self._journal_id, saved))
-        except OSError as problem:
-            self.troubles.append(
-                f"{self._path}: {problem.strerror}; a restart now may not know all logs again"
-            )
+        self._saved_at, self._grown = self._clock(), False
+        if shape == self._shape:
+            self._file.save_aside(saved)
+            return True
+        if not self._file.save(saved):
             return False
-        self._shape, self._saved_at, self._grown = shape, self._clock(), False
+        self._shape = shape
         return True
 
     # reading again

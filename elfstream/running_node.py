@@ -13,6 +13,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 from aiohttp import web
 
 from agent.driver import LogsThread
+from agent.journal_format import Positions
 from agent.log_reader import LogReader
 from agent.sources import Sources
 from agent.stream_events import Advance, Fold, Release, Trouble
@@ -105,6 +107,8 @@ class RunningNode:
         self._rest_s = unlimited if cores is None else CpuShare(cores).rest_s
         self._logs: LogsThread | None = None
         self._work = Workshop(self._post, partial(self._broken, "work"))
+        self._aside = ThreadPoolExecutor(1, thread_name_prefix="aside")
+        """What the thread of the logs does not wait for."""
         self._handed_over = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop
         self._core: NodeCore
@@ -140,7 +144,7 @@ class RunningNode:
                 self._rng,
                 self._sources,
                 self._can_run,
-                lambda start, path, journal: LogReader(self._sources, start, self._memory, path, journal),
+                self._reader,
             )
             await self._faces(ref, listener)
         except BaseException:
@@ -151,6 +155,9 @@ class RunningNode:
         self._booking = self._loop.create_task(self._book_links())
         log.info("started", name=config.name, address=ref.address, id=ref.id.hex(), boot=ref.boot,
                  role="agent" if config.is_agent else "worker", version=__version__)  # fmt: skip
+
+    def _reader(self, start: Positions | None, path: str, journal_id: bytes) -> LogReader:
+        return LogReader(self._sources, start, self._memory, path, journal_id, aside=self._aside.submit)
 
     async def _faces(self, ref: Ref, listener: socket.socket) -> None:
         security = Security(self.config.security)
@@ -253,6 +260,7 @@ class RunningNode:
         await asyncio.to_thread(self._thread.join, self.config.limits.drain_max_s)
         if self._logs is not None:
             await asyncio.to_thread(self._logs.stop, self.config.limits.drain_max_s)
+        self._aside.shutdown(wait=False)
         self._work.close()
         await asyncio.to_thread(self._stores.close)
         self._directory.close()

@@ -130,6 +130,28 @@ def test_an_ask_that_finds_nothing_new_is_answered_at_once(tmp_path: Path) -> No
     assert rig.thread.stop(PATIENCE_S)
 
 
+def test_reading_does_not_wait_until_what_is_known_of_logs_is_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.log_reader.SAVE_S", 0.0)
+    lines, tasks = Lines(), list[Callable[[], object]]()
+    log, file = tmp_path / "access.log", tmp_path / "logs"
+    append(log, lines.take(10))
+    reader = LogReader(
+        Sources([source_of(tmp_path)]), None, Memory(), str(file), ID, wall_us=lambda: CLOCK_US, aside=tasks.append
+    )
+    first = reader.advance(Advance(1, reader.begin().files, (), 1 << 20))
+    new = file.read_bytes()  # before the cut that names the log
+    append(log, lines.take(10))
+    later = reader.advance(Advance(2, first.files, (), 1 << 20))
+    assert later.heard
+    assert file.read_bytes() == new
+    (task,) = tasks
+    task()
+    assert file.read_bytes() != new
+    reader.close()
+
+
 def test_a_thread_that_has_to_rest_reads_later_and_ends_at_once(tmp_path: Path) -> None:
     rest = threading.Event()
     rested: queue.Queue[float] = queue.Queue()
