@@ -174,7 +174,7 @@ def rung(before: Any, bell: Bell, key: bytes) -> None:
 
 def store(before: Any, stores: Stores, batch: Any) -> Any:
     began_s, cpu_s = time.monotonic(), time.thread_time()
-    if _slow_disk_s:
+    if _slow_disk_s and not all(waiting.write.lazy for waiting in batch):
         time.sleep(_slow_disk_s)
     done = before(stores, batch)
     names = "+".join(sorted({waiting.write.store for waiting in batch}))
@@ -203,7 +203,8 @@ def main() -> None:
     wrap(Tail, "settled", settled)
     wrap(elfstream.running_node, "finish", finish)
     wrap(Bell, "ring", rung)
-    wrap(Stores, "_store", store)
+    wrap(Stores, "_to_files", store)
+    wrap(Stores, "_to_database", store)
     timed(CoreThread, "_handle", kind)
     threading.excepthook = lambda hook: os._exit(71)
     from elfstream.cli import main as run
