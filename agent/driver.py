@@ -56,17 +56,20 @@ class LogsThread:
         trouble: Callable[[str], None],
         failed: Callable[[BaseException], None],
         rest_s: Callable[[], float] = lambda: 0.0,
+        old_rest_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """The callbacks are called from this thread: `tell` with Started, Advanced, Folded and Shrink; `trouble` with what a
         person should know; `failed` at most once, with a fault of this program: nothing is answered any more. `rest_s` says,
-        before each piece of work, how long to wait for processor time."""
+        before each piece of work, how long to wait for processor time, `old_rest_s` the same for a slice of an old range."""
         self.figures: tuple[SourceFigures, ...] = ()
         """How the logs stand; replaced as a whole, for any thread."""
         self._reader, self._tell, self._trouble, self._failed = reader, tell, trouble, failed
         self._asks: deque[Ask] = deque()
         self._foldings: deque[_Folding] = deque()
         self._changed: Sources | None = None
-        self._rest_s = rest_s
+        self._rest_s, self._old_rest_s = rest_s, old_rest_s
+        self._fold_at_s = 0.0
+        """No slice of an old range before."""
         self._stopping = False
         self._ended = threading.Event()
         self._figures_at = float("-inf")
@@ -146,6 +149,9 @@ class LogsThread:
         ready = [one for one in self._foldings if one.at_s <= now]
         if not ready:
             return
+        self._fold_at_s = now + self._old_rest_s()
+        if now < self._fold_at_s:
+            return
         folding = min(ready, key=lambda one: not one.ask.spec.key[1].is_live)
         self._foldings.remove(folding)
         rest_s = 0.0
@@ -175,7 +181,7 @@ class LogsThread:
         if self._asks or self._stopping:
             return
         now = time.monotonic()
-        times = [self._reader.due_s(), *(folding.at_s - now for folding in self._foldings)]
+        times = [self._reader.due_s(), *(max(folding.at_s, self._fold_at_s) - now for folding in self._foldings)]
         timeout_s = max(0.0, min(times))
         poller = select.poll()
         poller.register(self._waker, select.POLLIN)

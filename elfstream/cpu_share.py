@@ -7,13 +7,14 @@ from collections.abc import Callable
 from threading import Lock
 
 BURST_S = 0.25
-"""What was not used for so long may be used at once: a node that sleeps between emits is not slowed down."""
+"""What was not used for so long may be used at once: a node that sleeps between emits is not slowed down. And what comes in
+now may be so far ahead of its share: it does not wait until a piece of old work is paid for, further old work does."""
 
 
 class CpuShare:
-    """`cores` seconds of processor a second, over all threads. Who does work that may wait (reading logs, merging frames)
-    asks how long to rest before each piece of it; what must not wait (leases, answers) does not ask, and its time counts.
-    Thread-safe."""
+    """`cores` seconds of processor a second, over all threads. Who does work that may wait asks how long to rest before each
+    piece of it: `rest_s` for what is old (logs that are read again), `live_rest_s` for what comes in now (new lines, frames
+    to merge). What must not wait (leases, answers) does not ask, and its time counts. Thread-safe."""
 
     def __init__(
         self,
@@ -31,12 +32,20 @@ class CpuShare:
 
     def rest_s(self) -> float:
         """Seconds to rest, 0: none. O(1), a microsecond."""
+        return max(0.0, self._behind_s())
+
+    def live_rest_s(self) -> float:
+        """The same for what comes in now."""
+        return max(0.0, self._behind_s() - BURST_S)
+
+    def _behind_s(self) -> float:
+        """In how many seconds what was used is paid for; below 0: some is left."""
         with self._lock:
             now_s, used_s = self._clock(), self._used()
             allowed_s = self.cores * (now_s - self._since_s)
             self._owed_s = max(self._owed_s + (used_s - self._used_s) - allowed_s, -self.cores * BURST_S)
             self._since_s, self._used_s = now_s, used_s
-            return max(0.0, self._owed_s / self.cores)
+            return self._owed_s / self.cores
 
 
 def unlimited() -> float:

@@ -104,7 +104,9 @@ class RunningNode:
         self._bell = Bell()
         self._leaving = False
         cores = config.limits.cpu_max_cores
-        self._rest_s = unlimited if cores is None else CpuShare(cores).rest_s
+        share = None if cores is None else CpuShare(cores)
+        self._rest_s = unlimited if share is None else share.live_rest_s
+        self._old_rest_s = unlimited if share is None else share.rest_s
         self._logs: LogsThread | None = None
         self._work = Workshop(self._post, partial(self._broken, "work"))
         self._aside = ThreadPoolExecutor(1, thread_name_prefix="aside")
@@ -212,6 +214,7 @@ class RunningNode:
             lambda text: log.warning("logs", problem=text),
             partial(self._broken, "logs"),
             self._rest_s,
+            self._old_rest_s,
         )
         self._logs.start()
 

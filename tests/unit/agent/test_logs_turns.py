@@ -60,10 +60,11 @@ class Reader:
 
 
 class Rig:
-    def __init__(self) -> None:
+    def __init__(self, old_rest_s: Callable[[], float] = lambda: 0.0) -> None:
         self.reader = Reader()
         self.told: queue.Queue[Any] = queue.Queue()
-        self.thread = LogsThread(self.reader, self.told.put, self.told.put, self.told.put)  # type: ignore[arg-type]
+        tell = self.told.put
+        self.thread = LogsThread(self.reader, tell, tell, tell, old_rest_s=old_rest_s)  # type: ignore[arg-type]
         self.thread.start()
 
     def fold(self, token: int, lane: int, steps: int) -> None:
@@ -120,3 +121,17 @@ def test_history_lanes_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     rig.fold(2, HISTORY, 3)
     assert rig.run(2) == [1, 2]
     assert rig.reader.steps == [1, 2] * 3
+
+
+def test_new_lines_are_read_while_an_old_range_rests() -> None:
+    rests = [PATIENCE_S, 0.0]
+    rig = Rig(lambda: rests[0])
+    rig.fold(7, HISTORY, 3)
+    rig.reader.may_begin.set()
+    rig.thread.give(Advance(1, {}, (), 1))
+    assert [type(rig.told.get(timeout=PATIENCE_S)) for _ in range(2)] == [Started, Advanced]
+    assert rig.reader.steps == [0]
+    rests.pop(0)
+    rig.thread.give(Advance(2, {}, (), 1))
+    assert rig.run(1) == [7]
+    assert rig.reader.steps == [0, 0, 7, 7, 7]

@@ -38,6 +38,23 @@ def test_over_time_the_share_is_kept_whatever_the_pieces_are(cores: float, piece
     assert cores * 100 - spare_s < machine.used_s <= cores * machine.now_s + spare_s
 
 
+def test_what_comes_in_does_not_wait_until_old_work_is_paid_for() -> None:
+    machine = Machine(0.1)
+    machine.work(0.02)
+    assert machine.share.rest_s() == pytest.approx(0.02 / 0.1 - 0.02)
+    assert machine.share.live_rest_s() == 0.0
+
+
+@pytest.mark.parametrize("cores", [0.1, 1.0])
+def test_the_share_is_kept_whatever_comes_in(cores: float) -> None:
+    machine = Machine(cores)
+    while machine.now_s < 100:
+        machine.work(0.05, threads=2)
+        machine.now_s += machine.share.live_rest_s()
+        assert machine.share.rest_s() > 0  # nothing is left for old work
+    assert machine.used_s <= cores * (machine.now_s + 2 * BURST_S) + 0.1
+
+
 def test_who_rested_long_may_use_little_at_once() -> None:
     machine = Machine(0.5)
     machine.now_s = 1000.0
