@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.bench_fleet import COUNTS, PAIRS, TIMING, Pulse, first_finals, size, write_lines
+from bench.bench_fleet import COUNTS, PAIRS, TIMING, Pulse, first_finals, write_lines
 from bench.bench_follow import percentiles
 from elfstream import Client
 from srt.ids import job_key
@@ -50,6 +50,8 @@ WAITS = {
     "told": "until they are stored and told",
     "heard": "until the client has them",
 }
+size = (3, 2)
+"""Agents and workers."""
 SKIPPED = 3
 """Windows at first."""
 
@@ -272,16 +274,17 @@ BENCHES = {
 
 
 def main() -> None:
-    global threads  # noqa: PLW0603 - the command line's
+    global size, threads  # noqa: PLW0603 - the command line's
     parser = argparse.ArgumentParser(prog="python -m bench.bench_stages", description=__doc__)
-    parser.add_argument("names", nargs="*", default=list(BENCHES), help=f"of {', '.join(BENCHES)}")
-    parser.add_argument("--smoke", action="store_true", help="two windows of each: does it run?")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(BENCHES)}; all, or with --smoke one")
+    parser.add_argument("--smoke", action="store_true", help="two nodes, one window: does it run?")
     parser.add_argument("--windows", type=int, default=30)
     parser.add_argument("--threads", action="store_true", help="what held threads for long, too")
     options = parser.parse_args()
-    threads = options.threads
-    for name in options.names:
-        BENCHES[name](2 if options.smoke else options.windows)
+    threads = options.threads or options.smoke
+    size = (1, 1) if options.smoke else size
+    for name in options.names or (["catching_up"] if options.smoke else list(BENCHES)):
+        BENCHES[name](1 if options.smoke else options.windows)
 
 
 if __name__ == "__main__":
