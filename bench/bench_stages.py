@@ -166,7 +166,7 @@ def traced(prepare: Callable[[Fleet], None] = lambda _: None) -> Iterator[tuple[
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:
         fleet = Fleet(Path(folder).resolve(), agents, workers, {"access": "combined"})
         for node in fleet.nodes.values():
-            node.program = "bench.traced_node"
+            node.program = ("-m", "bench.traced_node")
             node.environment["ELFSTREAM_TRACE"] = str(node.folder / "trace")
         prepare(fleet)
         with fleet, fleet.client(120) as client:

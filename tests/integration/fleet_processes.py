@@ -81,9 +81,6 @@ def _sources_known_by(url: str, token: str | None) -> set[str]:
 class NodeProcess:
     """One node: its folder, its port, and the process while it lives."""
 
-    program = "elfstream"
-    """The module that is run; benches have one that measures more."""
-
     def __init__(
         self, folder: Path, name: str, port: int, join: Sequence[int], sources: Mapping[str, str]
     ) -> None:
