@@ -6,7 +6,7 @@ import math
 
 SPAN_S = 20.0
 """A mean over about this time: jobs that are made one after the other are no overload, many at rest may be one."""
-USE_MAX = 0.75
+USE_MAX = 0.6
 """A core that works more takes no new jobs: what is left is for elections, which come all at once when a node is lost."""
 
 

@@ -59,7 +59,7 @@ METRICS = (
     _counter("core_busy_seconds_total", "Seconds that the core spent on them."),
     _gauge("core_backlog", "Events that wait for the core."),
     _gauge("core_late_seconds", "How long events wait for the core, but frames; beyond 0.25 new jobs are refused."),
-    _gauge("core_use_ratio", "Part of its time that the core works, frames apart; beyond 0.75 new jobs are refused."),
+    _gauge("core_use_ratio", "Part of its time that the core works, frames apart; beyond 0.6 new jobs are refused."),
     _counter("disk_writes_total", "Writes that are durable."),
     _counter("disk_syncs_total", "Times that the disk was told to keep what was written."),
     _counter("disk_failures_total", "Writes that failed."),
