@@ -60,7 +60,8 @@ type: $(VENV)/dev
 	$(BIN)/python -m mypy.stubtest --mypy-config-file pyproject.toml --ignore-disjoint-bases --allowlist .ci/stubtest-allow $(COMPILED)
 
 unit: $(VENV)/dev $(VENV)/spark
-	$(BIN)/python -m pytest -m "not stress"
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadscope -m "not stress and not alone"
+	$(BIN)/python -m pytest -m "not stress and alone"
 
 bench: $(VENV)/dev
 	@$(PIP) --no-build-isolation --editable ".[regex,dev,bench]"

@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +28,16 @@ os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA)
 hypothesis_settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 hypothesis_settings.register_profile("fixed", hypothesis_settings.get_profile("patient"), derandomize=True)
 hypothesis_settings.load_profile("fixed" if os.environ.get("CI") else "patient")
+
+
+INTEGRATION = Path(__file__).parent / "integration"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Real processes have threads enough for all cores: beside others they would only show what a busy machine does."""
+    for item in items:
+        if item.path.is_relative_to(INTEGRATION) or item.get_closest_marker("spark") is not None:
+            item.add_marker("alone")
 
 
 def _without_spark(reason: str) -> None:
