@@ -126,7 +126,7 @@ MUTANTS: dict[str, Mutant] = {
     "1: a window is shown without its last pane": Mutant(last_pane_not_shown, "invariant 1: edition"),
     "2: next is no cut": Mutant(next_between_cuts, "invariant 2"),
     "2: overlapping pieces accepted": Mutant(cuts.r1_overlap, "invariant 2: next", 5),
-    "3: committed without a majority": Mutant(masters.g1_no_majority, "invariant 3: entry", 22, (("faults", 10),)),
+    "3: committed without a majority": Mutant(masters.g1_no_majority, "invariant 3: entry", 4, (("faults", 10),)),
     "3: a snapshot is not the state": Mutant(snapshots_forget, "invariant 3: members have two states", 1),
     "3: an edition is left out": Mutant(editions_skipped, "invariant 3: edition"),
     "4: one agent is enough": Mutant(masters.f1_one_agent_is_enough, "invariant 4"),
