@@ -21,7 +21,7 @@ RESTING = """
 from pathlib import Path
 from elfstream.__main__ import main
 from elfstream.cpu_share import CpuShare
-CpuShare.rest_s = lambda share: 0.1 if Path({file!r}).exists() else 0.0
+CpuShare.live_rest_s = lambda share: 0.1 if Path({file!r}).exists() else 0.0
 main()
 """
 """A node whose share of processors is used up as long as a file is there."""

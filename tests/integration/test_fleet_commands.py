@@ -14,8 +14,9 @@ from click.testing import CliRunner, Result
 
 from elfstream.cli import main
 from elfstream.fleet_session import Fleet
-from tests.integration.fleet_processes import ROOT
+from tests.integration.fleet_processes import ROOT, until
 from tests.integration.two_nodes import TwoNodes, two_nodes
+from tests.patience import PATIENCE_S
 from tests.terminal_model import Session
 
 PATHS = "SELECT window(time, '10 seconds') AS w, path, count(*) AS n FROM access GROUP BY w, path ORDER BY n DESC LIMIT 5"
@@ -97,7 +98,7 @@ def test_the_nodes_and_the_tree(fleet: TwoNodes) -> None:
     assert ", master · 1 agent at and below · " in drawn[0]
     assert "web1 (127.0.0.1:" in "".join(drawn)
     assert json.loads(printed(fleet, "tree", "paths", "-o", "json"))["role"] == "root"
-    assert " 1 agent, 1 worker · 1 job" in printed(fleet, "top")
+    until(lambda: " 1 agent, 1 worker · 1 job" in printed(fleet, "top"), PATIENCE_S, "all know that one was removed")
     assert json.loads(printed(fleet, "top", "paths", "-o", "json"))[0]["name"] == "paths"
 
 
