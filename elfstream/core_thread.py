@@ -96,18 +96,17 @@ class CoreThread(threading.Thread):
     def _next(self) -> Sequence[Waiting]:
         """Waits for events or for the core's time; empty: its time has come, or the end."""
         with self._woken:
-            while not (self._queue.has_others or self._stopping):
+            while True:
                 frames_s = self._rest_s() if self._queue.has_frames else IDLE_S
-                if frames_s <= 0:
+                if self._queue.has_others or self._stopping or frames_s <= 0:
                     break
                 wake_s = self.core.wake_at - self._clock().s
                 if wake_s <= 0:
                     return ()
                 self._woken.wait(min(wake_s, frames_s))
-            may_frame = self._queue.has_frames and self._rest_s() <= 0
             now_s = self._clock().s
             self._late_s = self._queue.late_s(now_s)
-            return self._queue.take(TURN_EVENTS, now_s, may_frame)
+            return self._queue.take(TURN_EVENTS, now_s, frames_s <= 0)
 
     def _turn(self, events: Sequence[Waiting]) -> None:
         began_s = self._clock().s

@@ -9,6 +9,8 @@ from threading import Lock
 BURST_S = 0.25
 """What was not used for so long may be used at once: a node that sleeps between emits is not slowed down. And what comes in
 now may be so far ahead of its share: it does not wait until a piece of old work is paid for, further old work does."""
+REST_MAX_S = 10.0
+"""Longer nobody rests."""
 
 
 class CpuShare:
@@ -46,6 +48,25 @@ class CpuShare:
             self._owed_s = max(self._owed_s + (used_s - self._used_s) - allowed_s, -self.cores * BURST_S)
             self._since_s, self._used_s = now_s, used_s
             return self._owed_s / self.cores
+
+
+class Resting:
+    """One that rests as its share says, but goes on after `REST_MAX_S`, if only for one piece: where what must not wait
+    takes the whole share by itself, no log would be read any more. To be called before each piece, and while it rests."""
+
+    def __init__(self, rest_s: Callable[[], float], clock: Callable[[], float] = time.monotonic) -> None:
+        self._rest_s, self._clock = rest_s, clock
+        self._since_s: float | None = None
+
+    def __call__(self) -> float:
+        """Seconds to rest, 0: none."""
+        now_s, rest_s = self._clock(), self._rest_s()
+        if self._since_s is None:
+            self._since_s = now_s
+        left_s = min(rest_s, self._since_s + REST_MAX_S - now_s)
+        if left_s <= 0:
+            self._since_s = None
+        return max(0.0, left_s)
 
 
 def unlimited() -> float:

@@ -32,7 +32,7 @@ from elfstream.config import changes
 from elfstream.config.model import Address, NodeConfig
 from elfstream.core_queue import LATE_MAX_S
 from elfstream.core_thread import CoreThread, system_clock
-from elfstream.cpu_share import CpuShare, unlimited
+from elfstream.cpu_share import CpuShare, Resting, unlimited
 from elfstream.event_log import EventLog
 from elfstream.fleet_wire import charged_to, fleet_wire
 from elfstream.memory import open_memory
@@ -105,8 +105,9 @@ class RunningNode:
         self._leaving = False
         cores = config.limits.cpu_max_cores
         share = None if cores is None else CpuShare(cores)
-        self._rest_s = unlimited if share is None else share.live_rest_s
-        self._old_rest_s = unlimited if share is None else share.rest_s
+        self._frames_rest_s = unlimited if share is None else Resting(share.live_rest_s)
+        self._lines_rest_s = unlimited if share is None else Resting(share.live_rest_s)
+        self._old_rest_s = unlimited if share is None else Resting(share.rest_s)
         self._logs: LogsThread | None = None
         self._work = Workshop(self._post, partial(self._broken, "work"))
         self._aside = ThreadPoolExecutor(1, thread_name_prefix="aside")
@@ -196,7 +197,7 @@ class RunningNode:
     def _run(self, parts: Parts[LogReader]) -> None:
         self._core = parts.core
         self._thread = CoreThread(
-            parts.core, self._carriers(), partial(self._broken, "core"), self._flush, system_clock, self._rest_s
+            parts.core, self._carriers(), partial(self._broken, "core"), self._flush, system_clock, self._frames_rest_s
         )
         self._questions = Questions(self._post, self._loop)
         self.results = StoredResults(self._stores)
@@ -213,7 +214,7 @@ class RunningNode:
             self._post,
             lambda text: log.warning("logs", problem=text),
             partial(self._broken, "logs"),
-            self._rest_s,
+            self._lines_rest_s,
             self._old_rest_s,
         )
         self._logs.start()

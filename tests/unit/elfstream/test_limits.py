@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import configparser
+import itertools
 from pathlib import Path
 
 import pytest
 
 from agent.tail_options import TailOptions
 from elfstream import descriptors
-from elfstream.cpu_share import BURST_S, CpuShare
+from elfstream.cpu_share import BURST_S, REST_MAX_S, CpuShare, Resting
 from srt.peer_options import PeerOptions
 
 UNIT = Path(__file__).resolve().parents[3] / "packaging" / "elfstream.service"
@@ -53,6 +54,31 @@ def test_the_share_is_kept_whatever_comes_in(cores: float) -> None:
         machine.now_s += machine.share.live_rest_s()
         assert machine.share.rest_s() > 0  # nothing is left for old work
     assert machine.used_s <= cores * (machine.now_s + 2 * BURST_S) + 0.1
+
+
+def test_where_leases_and_answers_take_more_than_the_share_logs_are_read_now_and_then() -> None:
+    machine, read_s = Machine(0.1), list[float]()
+    resting = Resting(machine.share.live_rest_s, lambda: machine.now_s)
+    while machine.now_s < 100:
+        machine.work(0.02)
+        machine.now_s += 0.08
+        if resting() == 0.0:
+            machine.work(0.01)
+            read_s.append(machine.now_s)
+    waits = [later - earlier for earlier, later in itertools.pairwise(read_s)]
+    assert REST_MAX_S / 2 < max(waits) <= REST_MAX_S + 0.3
+    assert min(waits[1:]) > REST_MAX_S / 2, "one piece, not all there is"
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["rests", "asks again and again"])
+def test_who_rests_rests_as_long_as_its_share_says(again: bool) -> None:
+    machine = Machine(0.1)
+    resting = Resting(machine.share.rest_s, lambda: machine.now_s)
+    while machine.now_s < 100:
+        machine.work(0.05)
+        while (rest_s := resting()) > 0:
+            machine.now_s += 0.01 if again else rest_s + 1e-6
+    assert machine.used_s == pytest.approx(10.0, abs=0.2)
 
 
 def test_who_rested_long_may_use_little_at_once() -> None:
