@@ -15,7 +15,7 @@ class CoreUse:
 
     def __init__(self) -> None:
         self._share = 0.0
-        self._known_s: float | None = None
+        self._known_s = -math.inf
         """Up to when."""
 
     def worked(self, began_s: float, ended_s: float) -> None:
@@ -26,6 +26,4 @@ class CoreUse:
 
     def share(self, now_s: float) -> float:
         """0 to 1, if it has not worked since."""
-        if self._known_s is None:
-            return 0.0
         return self._share * math.exp(min(0.0, self._known_s - now_s) / SPAN_S)

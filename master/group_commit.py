@@ -98,7 +98,7 @@ class Tail:
         return Group(self._budget, self._tree_options)
 
     def stream(self, stream: StreamId) -> StreamState | None:
-        return self.streams.get(stream) or self.committed.streams.get(stream)
+        return _first_of(self.streams, self.committed.streams, stream)
 
     def judge(self, spans: Iterable[Span]) -> Verdict:
         """R1. O(spans)."""
@@ -191,9 +191,7 @@ class Tail:
         self.open.entries, self.open.finals = kept, finals
 
     def ship(self) -> list[bytes]:
-        """The entries to append now."""
-        if not self.may_ship:
-            return []
+        """The entries to append now; it has to be that it `may_ship`."""
         self.sent, self.open = self.open, self._group()
         return self.sent.encoded()
 
